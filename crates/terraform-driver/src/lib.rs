@@ -1,0 +1,1 @@
+//! Runs terraform or tofu as a supervised child.

@@ -1,0 +1,1 @@
+//! `capt`: EKS clusters with Fargate from Kubernetes objects, by running Terraform itself.

@@ -1,0 +1,3 @@
+//! The `capt` command.
+
+fn main() {}
