@@ -1,1 +1,13 @@
 //! Runs terraform or tofu as a supervised child.
+
+pub mod clock;
+pub mod command;
+pub mod engine;
+pub mod environment;
+pub mod exec;
+pub mod output;
+pub mod planfile;
+pub mod run;
+pub mod shim;
+pub mod state;
+pub mod workspace;
