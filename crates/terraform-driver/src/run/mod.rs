@@ -1,0 +1,6 @@
+//! Runs: one terraform command each, started through a shim, followed through its directory.
+
+mod handle;
+pub mod record;
+
+pub use handle::{Ended, Run, RunError};

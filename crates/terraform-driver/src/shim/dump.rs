@@ -1,0 +1,49 @@
+//! The emergency dump.
+//!
+//! When terraform can write neither its state nor `errored.tfstate`, it prints the whole state, secrets
+//! included, as one line of its output. That line is the only copy of finished work: it goes to
+//! `errored.tfstate`, where the next plan takes it in, and leaves the log.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    run::record::{RunDir, RunSpec},
+    state::Snapshots,
+    workspace::files::{FileError, read_optional, write_atomic},
+};
+
+const MARK: &str = "Emergency state dump";
+const REPLACEMENT: &[u8] =
+    br#"{"@level":"error","@message":"Emergency state dump (kept as errored.tfstate, removed from this log)","type":"log"}"#;
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow)]
+    state: Option<&'a RawValue>,
+}
+
+/// Moves a dump, if there is one, out of the log.
+pub(super) fn take_in(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
+    let path = dir.events();
+    let Some(log) = read_optional(&path)? else { return Ok(()) };
+    let Some(state) = log.split(|byte| *byte == b'\n').find_map(state_in) else { return Ok(()) };
+    // The copy first: a disk that is full in one place may have room in the other.
+    Snapshots::at(&spec.snapshots).offer(state.as_bytes())?;
+    let clean: Vec<&[u8]> = log
+        .split(|byte| *byte == b'\n')
+        .map(|line| if state_in(line).is_some() { REPLACEMENT } else { line })
+        .collect();
+    write_atomic(&path, &clean.join(&b'\n'), true)?;
+    write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true)
+}
+
+/// The dump is either an object or its text, depending on the version.
+fn state_in(line: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(line).ok()?;
+    if !text.contains(MARK) {
+        return None;
+    }
+    let raw = serde_json::from_str::<Line<'_>>(text).ok()?.state?.get();
+    Some(serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned()))
+}

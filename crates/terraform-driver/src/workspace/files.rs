@@ -1,0 +1,129 @@
+//! Files that are there completely or not at all.
+//!
+//! Every write goes to a temporary neighbour, is flushed to the disk and renamed over its target, so a
+//! kill or a full disk at any instant leaves the old contents.
+
+use std::{
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use thiserror::Error;
+
+/// What can go wrong with a file of a workspace.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The disk is full; nothing was changed.
+    #[error("no space left on the disk for {}; free some space and run the same command again", path.display())]
+    DiskFull {
+        /// The file that was to be written.
+        path: PathBuf,
+    },
+    /// Any other failure of the operating system.
+    #[error("cannot {verb} {}", path.display())]
+    Io {
+        /// What was being done: `read`, `write`, `create`.
+        verb: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of ours that does not parse.
+    #[error("{} is not what capt wrote there", path.display())]
+    Garbled {
+        /// The file.
+        path: PathBuf,
+        /// Where it stops making sense.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl FileError {
+    /// Wraps an error of the system; a full disk gets a name of its own because its remedy differs.
+    pub fn new(verb: &'static str, path: &Path, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::StorageFull {
+            Self::DiskFull { path: path.to_owned() }
+        } else {
+            Self::Io { verb, path: path.to_owned(), source }
+        }
+    }
+}
+
+/// Creates a directory and its parents, readable by nobody else.
+pub fn private_dir(path: &Path) -> Result<(), FileError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(|source| FileError::new("create", path, source))
+}
+
+/// Replaces `path` by `bytes` in one step. `secret` files are 0600, others 0644 within a 0700 directory.
+pub fn write_atomic(path: &Path, bytes: &[u8], secret: bool) -> Result<(), FileError> {
+    let fail = |source| FileError::new("write", path, source);
+    let parent = path.parent().unwrap_or(Path::new("."));
+    let mut temporary = tempfile::Builder::new().prefix(".capt-").tempfile_in(parent).map_err(fail)?;
+    temporary.write_all(bytes).map_err(fail)?;
+    let mode = if secret { 0o600 } else { 0o644 };
+    temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(fail)?;
+    temporary.as_file().sync_all().map_err(fail)?;
+    temporary.persist(path).map_err(|error| fail(error.error))?;
+    sync_dir(parent);
+    Ok(())
+}
+
+/// A rename is durable once its directory is. Some filesystems cannot sync a directory; they order the
+/// rename after the data themselves, so a refusal is no failure of the write.
+fn sync_dir(path: &Path) {
+    if let Ok(dir) = File::open(path) {
+        let _unsupported_here = dir.sync_all();
+    }
+}
+
+/// Writes a value of ours as JSON, atomically and for our eyes only.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError> {
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(|source| FileError::Garbled { path: path.to_owned(), source })?;
+    write_atomic(path, &text, true)
+}
+
+/// Reads a value of ours; `None` when the file is not there.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
+    let Some(bytes) = read_optional(path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|source| FileError::Garbled { path: path.to_owned(), source })
+}
+
+/// Reads a file that may be absent.
+pub fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(FileError::new("read", path, source)),
+    }
+}
+
+/// Removes a file that may be absent.
+pub fn remove_optional(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FileError::new("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a private file for appending, creating it if need be.
+pub fn open_append(path: &Path) -> Result<File, FileError> {
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|source| FileError::new("open", path, source))
+}

@@ -1,0 +1,206 @@
+//! A terraform command under its shim, with a scripted engine: what happens when anything dies.
+
+mod support;
+
+use std::{fs, time::Duration};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::{Bench, follow, is_alive, read_pid, state, until};
+use terraform_driver::{
+    run::{
+        Ended, Run,
+        record::{Exit, StopReason},
+    },
+    state::{Recovered, recover},
+};
+use tokio_util::sync::CancellationToken;
+
+fn known(ended: Ended) -> Exit {
+    match ended {
+        Ended::Known(exit) => exit,
+        Ended::Lost => panic!("the shim did not write down how the run ended"),
+    }
+}
+
+fn kill(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// Records each signal it gets and ends a moment after the first.
+const RECORDS_SIGNALS: &str = r#"
+trap 'echo INT >> signals; stopping=1' INT
+trap 'echo TERM >> signals; stopping=1' TERM
+touch ready
+while [ -z "$stopping" ]; do sleep 0.05; done
+sleep 1
+exit 1
+"#;
+
+#[tokio::test]
+async fn what_the_engine_says_and_its_exit_code_arrive() {
+    let bench = Bench::new();
+    let (ended, heard) = bench.finish(&bench.spec("echo one; echo two; echo aside >&2; exit 7")).await;
+    assert_eq!(heard, "one\ntwo\n");
+    let exit = known(ended);
+    assert_eq!((exit.code, exit.signal, exit.stop), (Some(7), None, None));
+}
+
+#[tokio::test]
+async fn fifty_megabytes_of_output_neither_block_nor_get_lost() {
+    let bench = Bench::new();
+    let spec = bench.spec("head -c 50000000 /dev/zero | tr '\\0' 'x'; echo; echo end");
+    let (ended, heard) = bench.finish(&spec).await;
+    assert_eq!(known(ended).code, Some(0));
+    assert_eq!(heard.len(), 50_000_005);
+    assert!(heard.ends_with("end\n"));
+}
+
+#[tokio::test]
+async fn a_stop_is_exactly_one_interrupt_however_often_it_is_asked_for() {
+    let bench = Bench::new();
+    let run = bench.start(&bench.spec(RECORDS_SIGNALS));
+    let dir = run.dir().clone();
+    let stop = CancellationToken::new();
+    let following = tokio::spawn({
+        let stop = stop.clone();
+        async move { follow(run, &stop).await }
+    });
+    until("the engine", || bench.file("ready").exists()).await;
+    until("the shim", || dir.processes().unwrap().is_some()).await;
+    stop.cancel();
+    let shim = dir.processes().unwrap().unwrap().shim.unwrap();
+    until("the first signal", || bench.file("signals").exists()).await;
+    kill(shim.pid, Signal::TERM);
+    kill(shim.pid, Signal::INT);
+    let exit = known(following.await.unwrap().0);
+    assert_eq!(fs::read_to_string(bench.file("signals")).unwrap(), "INT\n");
+    assert_eq!(exit.stop.map(|stop| (stop.reason, stop.killed)), Some((StopReason::Requested, false)));
+}
+
+#[tokio::test]
+async fn an_engine_that_ignores_the_interrupt_goes_with_its_whole_group_after_the_grace() {
+    let bench = Bench::new();
+    let mut spec = bench.spec(
+        "trap '' INT TERM\n(trap '' INT TERM; echo $BASHPID > provider; sleep 300) &\ntouch ready\nsleep 300",
+    );
+    spec.grace = Duration::from_secs(1);
+    let run = bench.start(&spec);
+    let stop = CancellationToken::new();
+    until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
+    stop.cancel();
+    let exit = known(follow(run, &stop).await.0);
+    assert_eq!(exit.signal, Some(9));
+    assert!(exit.stop.unwrap().killed);
+    let provider = read_pid(&bench.file("provider")).unwrap();
+    until("the provider's end", || !is_alive(provider)).await;
+}
+
+#[tokio::test]
+async fn a_silent_engine_is_found_hung_and_stopped() {
+    let bench = Bench::new();
+    let mut spec = bench.spec("echo hello; exec sleep 300");
+    spec.silence = Some(Duration::from_secs(2));
+    let exit = known(bench.finish(&spec).await.0);
+    assert_eq!(exit.stop.unwrap().reason, StopReason::Silent);
+}
+
+#[tokio::test]
+async fn an_engine_that_keeps_talking_is_left_alone() {
+    let bench = Bench::new();
+    let mut spec = bench.spec("for i in 1 2 3 4 5 6; do echo beat; sleep 0.6; done");
+    spec.silence = Some(Duration::from_secs(2));
+    let exit = known(bench.finish(&spec).await.0);
+    assert_eq!((exit.code, exit.stop), (Some(0), None));
+}
+
+#[tokio::test]
+async fn an_engine_that_cannot_be_started_is_named() {
+    let bench = Bench::new();
+    let mut spec = bench.spec("");
+    spec.program = "/nowhere/terraform".into();
+    let run = bench.start(&spec);
+    let error = run.follow(&CancellationToken::new(), |_| {}).await.unwrap_err();
+    assert!(error.to_string().contains("cannot start /nowhere/terraform"), "{error}");
+}
+
+#[tokio::test]
+async fn a_caller_that_died_is_succeeded_by_one_that_finds_the_run() {
+    let bench = Bench::new();
+    let spec = bench.spec("echo first; while [ ! -e go ]; do sleep 0.05; done; echo last; exit 3");
+    let abandoned = bench.start(&spec);
+    drop(abandoned);
+    let found = Run::find_alive(&bench.workspace).unwrap().expect("the run goes on without its caller");
+    fs::write(bench.file("go"), "").unwrap();
+    let (ended, heard) = follow(found, &CancellationToken::new()).await;
+    assert_eq!(heard, "first\nlast\n");
+    assert_eq!(known(ended).code, Some(3));
+    assert!(Run::find_alive(&bench.workspace).unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_engine_outlives_its_killed_shim_and_the_lock_tells() {
+    let bench = Bench::new();
+    let run = bench.start(&bench.spec("while [ ! -e go ]; do sleep 0.05; done; touch finished"));
+    let dir = run.dir().clone();
+    until("the shim", || dir.processes().unwrap().is_some()).await;
+    kill(dir.processes().unwrap().unwrap().shim.unwrap().pid, Signal::KILL);
+    let following = tokio::spawn(async move { follow(run, &CancellationToken::new()).await });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!following.is_finished(), "the engine still works, so the run is not over");
+    fs::write(bench.file("go"), "").unwrap();
+    assert_eq!(following.await.unwrap().0, Ended::Lost);
+    assert!(bench.file("finished").exists());
+}
+
+#[tokio::test]
+async fn a_provider_left_by_a_killed_shim_and_engine_does_not_hold_the_workspace_for_ever() {
+    let bench = Bench::new();
+    let run = bench.start(&bench.spec("(echo $BASHPID > provider; sleep 300) <&0 &\nwait"));
+    let dir = run.dir().clone();
+    until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
+    until("the shim", || dir.processes().unwrap().is_some()).await;
+    let processes = dir.processes().unwrap().unwrap();
+    kill(processes.shim.unwrap().pid, Signal::KILL);
+    kill(processes.engine.unwrap().pid, Signal::KILL);
+    assert_eq!(follow(run, &CancellationToken::new()).await.0, Ended::Lost);
+    let provider = read_pid(&bench.file("provider")).unwrap();
+    until("the provider's end", || !is_alive(provider)).await;
+}
+
+#[tokio::test]
+async fn a_state_torn_by_a_kill_comes_back_from_its_last_whole_version() {
+    let bench = Bench::new();
+    let (first, second) = (state("a", 1, ""), state("a", 2, ""));
+    let script = format!(
+        "echo '{first}' > terraform.tfstate; sleep 0.5; echo '{second}' > terraform.tfstate; sleep 0.5\n\
+         echo '{{\"version\":4,\"serial\":3,\"lin' > terraform.tfstate; kill -9 $$"
+    );
+    let exit = known(bench.finish(&bench.spec(&script)).await.0);
+    assert_eq!(exit.signal, Some(9));
+    let recovered = recover(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
+    assert_eq!(recovered, Recovered::FromSnapshot { serial: 2, was: "torn" });
+    assert_eq!(bench.workspace.state().unwrap().unwrap().version.serial, 2);
+}
+
+#[tokio::test]
+async fn an_emergency_dump_is_saved_as_state_and_leaves_the_log() {
+    let bench = Bench::new();
+    let dumped = state(
+        "a",
+        9,
+        r#"{"mode":"managed","type":"secret","name":"x","instances":[{"attributes":{"password":"hunter2"}}]}"#,
+    );
+    let line = serde_json::json!({"@level": "error", "@message": "Emergency state dump", "type": "log",
+        "state": serde_json::from_str::<serde_json::Value>(&dumped).unwrap()});
+    let script = format!("echo '{{\"type\":\"version\"}}'\ncat <<'END'\n{line}\nEND\necho after\nexit 1");
+    bench.finish(&bench.spec(&script)).await;
+    let run = terraform_driver::run::record::RunDir::all(&bench.workspace.runs()).unwrap().remove(0);
+    let log = fs::read_to_string(run.events()).unwrap();
+    assert!(
+        !log.contains("hunter2") && log.contains("kept as errored.tfstate") && log.ends_with("after\n"),
+        "{log}"
+    );
+    recover(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
+    assert_eq!(bench.workspace.state().unwrap().unwrap().version.serial, 9);
+    assert!(!bench.file("errored.tfstate").exists());
+}
