@@ -1,1 +1,3 @@
 //! `capt`: EKS clusters with Fargate from Kubernetes objects, by running Terraform itself.
+
+pub mod api;

@@ -1,0 +1,31 @@
+//! Objects without a spec.
+//!
+//! Upstream's CRDs do not require `spec`, so such objects are stored in clusters that we take over. kube's derive makes the
+//! field mandatory in Rust; a spec that asks for an *optional* value is what serde accepts for a missing field. An absent
+//! or null spec reads as the empty one, and the validator then names the fields that are missing.
+
+/// Implements serde for a spec that derives it with `#[serde(remote = "Self")]`, so that a missing or null spec is its default.
+macro_rules! spec_may_be_absent {
+    ($spec:ty) => {
+        impl<'de> serde::Deserialize<'de> for $spec {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Present($spec);
+                impl<'de> serde::Deserialize<'de> for Present {
+                    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                        <$spec>::deserialize(deserializer).map(Self)
+                    }
+                }
+                let spec = <Option<Present> as serde::Deserialize>::deserialize(deserializer)?;
+                Ok(spec.map(|Present(spec)| spec).unwrap_or_default())
+            }
+        }
+
+        impl serde::Serialize for $spec {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                <$spec>::serialize(self, serializer)
+            }
+        }
+    };
+}
+
+pub(super) use spec_may_be_absent;

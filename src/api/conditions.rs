@@ -1,0 +1,127 @@
+//! Types and reasons of conditions, and nothing else. Every condition is built from these.
+
+/// Types of conditions.
+pub mod types {
+    /// The object does what it should.
+    pub const READY: &str = "Ready";
+    /// The control plane can be used, also while it is being changed.
+    pub const AVAILABLE: &str = "Available";
+    /// The object is left alone.
+    pub const PAUSED: &str = "Paused";
+    /// The object is being deleted.
+    pub const DELETING: &str = "Deleting";
+    /// The control plane is being changed.
+    pub const ROLLING_OUT: &str = "RollingOut";
+
+    /// The VPC exists.
+    pub const VPC_READY: &str = "VPCReady";
+    /// The VPC could not be made.
+    pub const VPC_FAILED: &str = "VPCFailed";
+
+    /// The control plane answered once.
+    pub const INITIALIZED: &str = "Initialized";
+    /// The control plane is being made.
+    pub const CREATING: &str = "Creating";
+    /// The control plane could not be made.
+    pub const FAILED: &str = "Failed";
+    /// The EKS cluster is ACTIVE and healthy.
+    pub const EKS_CLUSTER_READY: &str = "EKSClusterReady";
+    /// The kubeconfig Secret is current.
+    pub const KUBECONFIG_READY: &str = "KubeconfigReady";
+    /// All addons are ACTIVE.
+    pub const ADDONS_READY: &str = "AddonsReady";
+    /// All Fargate profiles are ACTIVE and healthy.
+    pub const FARGATE_PROFILES_READY: &str = "FargateProfilesReady";
+    /// Upstream's word for a Fargate profile that is ACTIVE.
+    pub const FARGATE_PROFILE_READY: &str = "FargateProfileReady";
+    /// A Fargate profile is being made.
+    pub const FARGATE_PROFILE_CREATING: &str = "FargateProfileCreating";
+    /// A Fargate profile could not be made.
+    pub const FARGATE_PROFILE_FAILED: &str = "FargateProfileFailed";
+
+    /// The last run went well.
+    pub const SYNCED: &str = "Synced";
+    /// There is a plan.
+    pub const PLANNED: &str = "Planned";
+    /// Reality differs from the state.
+    pub const DRIFTED: &str = "Drifted";
+    /// The plan would destroy something protected and nobody approved it.
+    pub const DESTRUCTIVE_CHANGE_BLOCKED: &str = "DestructiveChangeBlocked";
+    /// The template renders and validates.
+    pub const VALID: &str = "Valid";
+}
+
+/// Reasons of conditions.
+pub mod reasons {
+    /// Everything asked for exists.
+    pub const READY: &str = "Ready";
+    /// The object is left alone.
+    pub const PAUSED: &str = "Paused";
+    /// The object is worked on.
+    pub const NOT_PAUSED: &str = "NotPaused";
+    /// The object is being deleted.
+    pub const DELETING: &str = "Deleting";
+    /// The object is not being deleted.
+    pub const NOT_DELETING: &str = "NotDeleting";
+    /// No Cluster owns the object yet.
+    pub const WAITING_FOR_OWNER: &str = "WaitingForOwner";
+    /// The spec says something that cannot be.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// The identity is missing or may not be used here.
+    pub const IDENTITY_NOT_ALLOWED: &str = "IdentityNotAllowed";
+
+    /// The VPC was there before.
+    pub const EXISTING_VPC_USED: &str = "ExistingVPCUsed";
+    /// The VPC was made.
+    pub const VPC_CREATED: &str = "VPCCreated";
+    /// The VPC is being made.
+    pub const VPC_CREATING: &str = "VPCCreating";
+    /// The VPC could not be made.
+    pub const VPC_CREATION_FAILED: &str = "VPCCreationFailed";
+    /// The spec asks for an impossible VPC.
+    pub const INVALID_VPC_CONFIG: &str = "InvalidVPCConfig";
+    /// The VPC could not be looked after.
+    pub const VPC_RECONCILIATION_FAILED: &str = "VPCReconciliationFailed";
+    /// The VPC takes longer than the spec expects.
+    pub const VPC_READY_TIMEOUT: &str = "VPCReadyTimeout";
+
+    /// The control plane is being made.
+    pub const CREATING: &str = "Creating";
+    /// The control plane waits for the VPC.
+    pub const WAITING_FOR_VPC: &str = "WaitingForVPC";
+    /// The control plane takes longer than the spec expects.
+    pub const CONTROL_PLANE_TIMEOUT: &str = "ControlPlaneTimeout";
+    /// The workspace failed.
+    pub const WORKSPACE_ERROR: &str = "WorkspaceError";
+    /// The workspace is not ready yet.
+    pub const WORKSPACE_NOT_READY: &str = "WorkspaceNotReady";
+    /// The template does not exist.
+    pub const WORKSPACE_TEMPLATE_NOT_FOUND: &str = "WorkspaceTemplateNotFound";
+    /// The endpoint is not known yet.
+    pub const ENDPOINT_NOT_READY: &str = "EndpointNotReady";
+    /// The endpoint could not be written.
+    pub const ENDPOINT_UPDATE_FAILED: &str = "EndpointUpdateFailed";
+    /// The kubeconfig could not be made.
+    pub const KUBECONFIG_GENERATION_FAILED: &str = "KubeconfigGenerationFailed";
+    /// A Secret could not be written.
+    pub const SECRET_RECONCILIATION_FAILED: &str = "SecretReconciliationFailed";
+    /// A profile cannot be rotated because the cluster has no free slot.
+    pub const ROTATION_NEEDS_SLOT: &str = "RotationNeedsSlot";
+
+    /// The last run went well.
+    pub const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
+    /// The last run failed.
+    pub const RECONCILE_ERROR: &str = "ReconcileError";
+    /// Runs are paused.
+    pub const RECONCILE_PAUSED: &str = "ReconcilePaused";
+    /// The resources exist.
+    pub const AVAILABLE: &str = "Available";
+    /// The resources do not exist, or not all.
+    pub const UNAVAILABLE: &str = "Unavailable";
+    /// A Secret that was waited for is missing.
+    pub const WAITING_FOR_SECRETS: &str = "WaitingForSecrets";
+    /// A workspace that was waited for is not ready.
+    pub const WAITING_FOR_WORKSPACE: &str = "WaitingForWorkspace";
+    /// The plan waits for a person's consent.
+    pub const APPROVAL_REQUIRED: &str = "ApprovalRequired";
+}

@@ -1,0 +1,72 @@
+//! The kinds: their fields, their schema, their rules, and the words that stand in their status.
+//!
+//! Everything here is data. No client, no clock, no I/O, and no decisions: what a spec *means* is in [`crate::model`].
+//! The names of kinds in objects are `CAPTCluster` and so on; in Rust they are `CaptCluster`.
+//!
+//! Rules about a single object are in the schema or in CEL, and the validator in `model` gives the same verdict without an
+//! API server. Fields that upstream's CRDs have carry no rule that upstream lacks, because an object that upstream admits
+//! must be admitted; such rules only forbid *changing* a value into a bad one, and the validator says the rest.
+
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema copies every struct, with its visibility, into a function body"
+)]
+#![expect(dead_code, reason = "the fields of those copies are read by nobody")]
+#![expect(clippy::duplicated_attributes, reason = "two printer columns of one type are not a duplicate")]
+
+mod absent_spec;
+mod cluster;
+mod cluster_template;
+mod common;
+pub mod conditions;
+mod control_plane;
+mod control_plane_config;
+mod control_plane_status;
+mod control_plane_template;
+mod crd;
+mod fargate;
+mod identity;
+pub mod names;
+pub mod schema;
+mod workspace_apply;
+mod workspace_apply_status;
+mod workspace_template;
+
+pub use cluster::{
+    CaptCluster, CaptClusterSpec, CaptClusterStatus, ClusterInitialization, FailureDomain, FlowLogs,
+    NatGateways, VpcConfig, VpcWorkspaceStatus,
+};
+pub use cluster_template::{CaptClusterTemplate, CaptClusterTemplateResource, CaptClusterTemplateSpec};
+pub use common::{
+    ApiEndpoint, ContractEndpoint, IdentityRef, KeyRef, Phase, SecretRef, TemplateMeta, TemplateRef,
+    WorkspaceRef,
+};
+pub use control_plane::{CaptControlPlane, CaptControlPlaneSpec};
+pub use control_plane_config::{
+    AccessEntry, AccessEntryType, AccessPolicy, AccessScope, AccessScopeType, Addon, ControlPlaneConfig,
+    Encryption, EndpointAccess, LogType, Logging, Timeouts, UpgradePolicy,
+};
+pub use control_plane_status::{
+    CaptControlPlaneStatus, ControlPlaneInitialization, StatusVersion, WorkspaceStatus,
+    WorkspaceTemplateStatus,
+};
+pub use control_plane_template::{
+    CaptControlPlaneTemplate, CaptControlPlaneTemplateResource, CaptControlPlaneTemplateSpec,
+};
+pub use crd::{CrdYamlError, crd_file_name, crd_yaml, crds};
+pub use fargate::{FargateProfile, FargateProfileStatus, FargateSelector, HealthIssue};
+pub use identity::{
+    AllowedNamespaces, AssumeRole, CaptIdentity, CaptIdentitySpec, CaptIdentityStatus, CredentialFile,
+    IdentitySource, WebIdentity,
+};
+pub use workspace_apply::{BuiltInModule, WorkspaceTemplateApply, WorkspaceTemplateApplySpec};
+pub use workspace_apply_status::{
+    LastError, PlanStatus, Progress, RunOperation, RunPhase, RunRecord, RunStatus,
+    WorkspaceTemplateApplyStatus,
+};
+pub use workspace_template::{
+    DeletionPolicy, EnvVar, FileFormat, ManagementPolicy, ModuleSource, ProviderConfigRef,
+    PublishConnectionDetailsTo, PublishMeta, ReferencePolicy, Resolution, Resolve, Var, VarFile,
+    VarFileSource, WorkspaceParameters, WorkspaceSpec, WorkspaceTemplate, WorkspaceTemplateDefinition,
+    WorkspaceTemplateMeta, WorkspaceTemplateObjectStatus, WorkspaceTemplateSpec,
+};

@@ -1,0 +1,106 @@
+//! `WorkspaceTemplateApply`: the unit of Terraform work. A template or a built-in module, its variables, one state.
+
+use std::collections::BTreeMap;
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    absent_spec::spec_may_be_absent,
+    common::{IdentityRef, SecretRef, TemplateRef, WorkspaceRef},
+    schema,
+    workspace_apply_status::WorkspaceTemplateApplyStatus,
+};
+
+/// A template or a built-in module, with its variables.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "WorkspaceTemplateApply",
+    plural = "workspacetemplateapplies",
+    shortname = "wtapply",
+    namespaced,
+    status = "WorkspaceTemplateApplyStatus",
+    derive = "PartialEq",
+    doc = "One Terraform workspace: a template or a built-in module, its variables, one state.",
+    category = "capt",
+    category = "terraform",
+    printcolumn(name = "WORKSPACE", type_ = "string", json_path = ".status.workspaceName"),
+    printcolumn(name = "APPLIED", type_ = "boolean", json_path = ".status.applied"),
+    printcolumn(
+        name = "READY",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "RUN", type_ = "string", json_path = ".status.run.phase"),
+    printcolumn(name = "DONE", type_ = "integer", json_path = ".status.progress.done", priority = 1),
+    printcolumn(name = "TOTAL", type_ = "integer", json_path = ".status.progress.total", priority = 1),
+    printcolumn(name = "ERROR", type_ = "string", json_path = ".status.lastError.message", priority = 1),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", remote = "Self")]
+#[x_kube(
+    validation = Rule::new("has(self.templateRef) != has(self.module)")
+        .message("set exactly one of templateRef and module"),
+    validation = Rule::new("!has(self.inputs) || has(self.module)")
+        .message("inputs are the variables of a built-in module; use variables for a template").field_path(".inputs"),
+    validation = Rule::new("!has(self.module) || !has(self.variables) || size(self.variables) == 0")
+        .message("variables are for a template; use inputs for a built-in module").field_path(".variables"),
+    validation = Rule::new("!has(self.module) || has(self.region)")
+        .message("a built-in module needs a region").field_path(".region"),
+    validation = Rule::new("!has(oldSelf.module) || (has(self.module) && self.module == oldSelf.module)")
+        .message("module cannot be changed: everything would be replaced").field_path(".module"),
+    validation = Rule::new("!has(oldSelf.region) || (has(self.region) && self.region == oldSelf.region)")
+        .message("region cannot be changed: everything would be replaced").field_path(".region"),
+)]
+pub struct WorkspaceTemplateApplySpec {
+    /// The template to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template_ref: Option<TemplateRef>,
+    /// The built-in module to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<BuiltInModule>,
+    /// Variables of the built-in module, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::any_object")]
+    pub inputs: Option<BTreeMap<String, Value>>,
+    /// The AWS region of a built-in module's provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64), regex(pattern = schema::REGION))]
+    pub region: Option<String>,
+    /// The AWS identity to use; the template's, else the operator's own, if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_ref: Option<IdentityRef>,
+    /// The Secret that gets the outputs, instead of the template's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_connection_secret_to_ref: Option<SecretRef>,
+    /// Values for the placeholders of the template.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
+    /// Secrets that must exist first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wait_for_secrets: Vec<SecretRef>,
+    /// Workspaces that must be ready first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wait_for_workspaces: Vec<WorkspaceRef>,
+    /// Keep the resources when this object is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retain_workspace_on_delete: Option<bool>,
+}
+
+spec_may_be_absent!(WorkspaceTemplateApplySpec);
+
+/// A module that is part of capt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BuiltInModule {
+    /// A VPC with subnets and NAT.
+    Vpc,
+    /// An EKS cluster.
+    Eks,
+    /// One Fargate profile.
+    Fargate,
+}

@@ -1,0 +1,55 @@
+//! `crds/` holds exactly what `capt::api::crds()` says.
+
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
+use capt::api::{crd_file_name, crd_yaml, crds};
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crds")
+}
+
+fn generated() -> BTreeMap<String, String> {
+    crds().iter().map(|crd| (crd_file_name(crd), crd_yaml(crd).unwrap())).collect()
+}
+
+fn committed() -> BTreeMap<String, String> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(directory()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|it| it == "yaml") {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            files.insert(name, fs::read_to_string(&path).unwrap());
+        }
+    }
+    files
+}
+
+#[test]
+fn the_committed_crds_are_fresh() {
+    let generated = generated();
+    if option_env_at_run_time("CAPT_WRITE_CRDS") {
+        fs::create_dir_all(directory()).unwrap();
+        for name in committed().keys().filter(|name| !generated.contains_key(*name)) {
+            fs::remove_file(directory().join(name)).unwrap();
+        }
+        for (name, text) in &generated {
+            fs::write(directory().join(name), text).unwrap();
+        }
+    }
+    let committed = committed();
+    let renew =
+        "renew them with: cargo run -- crds --write crds (or CAPT_WRITE_CRDS=1 cargo test --test crds_fresh)";
+    assert_eq!(
+        committed.keys().collect::<Vec<_>>(),
+        generated.keys().collect::<Vec<_>>(),
+        "crds/ holds other files than one for each kind; {renew}"
+    );
+    for (name, text) in &generated {
+        assert!(committed[name] == *text, "crds/{name} is stale; {renew}");
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the switch that turns this test into the writer")]
+fn option_env_at_run_time(name: &str) -> bool {
+    std::env::var_os(name).is_some()
+}
