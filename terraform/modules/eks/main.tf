@@ -107,11 +107,6 @@ resource "aws_eks_cluster" "this" {
       access_config[0].bootstrap_cluster_creator_admin_permissions,
       bootstrap_self_managed_addons,
     ]
-
-    postcondition {
-      condition     = self.vpc_config[0].vpc_id == var.vpc_id
-      error_message = "Cluster ${self.name} is in VPC ${self.vpc_config[0].vpc_id}, vpc_id says ${var.vpc_id}: correct vpc_id, or private_subnets."
-    }
   }
 
   depends_on = [

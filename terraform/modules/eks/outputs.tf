@@ -6,6 +6,11 @@ output "cluster_name" {
 output "cluster_arn" {
   description = "ARN of the cluster."
   value       = aws_eks_cluster.this.arn
+
+  precondition {
+    condition     = aws_eks_cluster.this.vpc_config[0].vpc_id == var.vpc_id
+    error_message = "Cluster ${var.cluster_name} is in VPC ${aws_eks_cluster.this.vpc_config[0].vpc_id}, the VPC of private_subnets, but vpc_id says ${var.vpc_id}: correct the one that is wrong."
+  }
 }
 
 output "cluster_endpoint" {
