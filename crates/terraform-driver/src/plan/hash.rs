@@ -29,6 +29,11 @@ pub struct PlanHash(String);
 const SHORT: usize = 12;
 
 impl PlanHash {
+    /// From the digest of a plan's content.
+    pub(crate) fn new(digest: &[u8]) -> Self {
+        Self(digest.iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}")))
+    }
+
     /// The whole hash in hex.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -150,6 +150,24 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts the changes of a plan.
+    pub(crate) fn of(changes: &[Change], drift: usize) -> Self {
+        let mut counts = Self { drift, ..Self::default() };
+        for change in changes {
+            counts.import += usize::from(change.import);
+            match change.action {
+                Action::Add => counts.add += 1,
+                Action::Change => counts.change += 1,
+                Action::Replace => counts.replace += 1,
+                // Worst case: what is not understood is counted where people look first.
+                Action::Destroy | Action::Unknown => counts.destroy += 1,
+                Action::Forget => counts.forget += 1,
+                Action::NoOp | Action::Read => {}
+            }
+        }
+        counts
+    }
+
     /// The operations that an apply carries out; a replacement is two.
     pub const fn operations(&self) -> u64 {
         (self.add + self.change + 2 * self.replace + self.destroy) as u64
@@ -247,7 +265,7 @@ impl Plan {
             .iter()
             .filter(|change| change.is_managed() && Action::of(&change.change.actions) != Action::Add)
             .count();
-        let counts = count(&changes, drift.len());
+        let counts = Counts::of(&changes, drift.len());
         Summary { changes, drift, outputs, counts, existing, hash: self.hash(state, config_digest) }
     }
 }
@@ -269,23 +287,6 @@ fn summarise(changes: &[ResourceChange], keep: impl Fn(&Change) -> bool) -> Vec<
         .collect();
     all.sort_by(|a, b| (&a.address, &a.deposed).cmp(&(&b.address, &b.deposed)));
     all
-}
-
-fn count(changes: &[Change], drift: usize) -> Counts {
-    let mut counts = Counts { drift, ..Counts::default() };
-    for change in changes {
-        counts.import += usize::from(change.import);
-        match change.action {
-            Action::Add => counts.add += 1,
-            Action::Change => counts.change += 1,
-            Action::Replace => counts.replace += 1,
-            // Worst case: what is not understood is counted where people look first.
-            Action::Destroy | Action::Unknown => counts.destroy += 1,
-            Action::Forget => counts.forget += 1,
-            Action::NoOp | Action::Read => {}
-        }
-    }
-    counts
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! the file says already. The file is a zip archive whose member `tfplan` is a protobuf message; we walk its
 //! bytes and look at the few fields that we need. Terraform and tofu share the format.
 
+mod names;
 mod wire;
 
 use std::io::{Cursor, Read};
@@ -12,7 +13,10 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 use wire::{Field, Fields};
 
-use crate::state::Version;
+use crate::{
+    plan::{Action, Change, Counts, OutputChange, PlanHash, Summary},
+    state::Version,
+};
 
 /// A file that is not a plan we can read.
 #[derive(Debug, Error)]
@@ -28,46 +32,26 @@ pub enum PlanFileError {
     Damaged,
 }
 
-/// What is planned for one object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
-    /// Nothing.
-    NoOp,
-    /// Made.
-    Create,
-    /// A data source is read during apply.
-    Read,
-    /// Changed in place.
-    Update,
-    /// Removed.
-    Delete,
-    /// Removed, then made again.
-    DeleteThenCreate,
-    /// Made again, then the old one removed.
-    CreateThenDelete,
-    /// Dropped from the state, kept in the world.
-    Forget,
-    /// A number of a later version; treated as dangerous by whoever decides.
-    Unknown(u64),
-}
-
 /// One planned change.
 #[derive(Debug, Clone)]
-pub struct Change {
-    /// Terraform's address.
-    pub address: String,
-    /// What happens.
-    pub action: Action,
-    /// Whether this is the old object of an earlier replacement.
-    pub deposed: bool,
+struct Planned {
+    change: Change,
     fingerprint: [u8; 32],
 }
 
 /// A saved plan.
 #[derive(Debug, Clone)]
 pub struct PlanFile {
-    changes: Vec<Change>,
-    outputs: Vec<[u8; 32]>,
+    changes: Vec<Planned>,
+    drift: Vec<Planned>,
+    outputs: Vec<Output>,
+}
+
+#[derive(Debug, Clone)]
+struct Output {
+    name: String,
+    change: OutputChange,
+    fingerprint: [u8; 32],
 }
 
 // Field numbers of terraform's `planproto`.
@@ -77,7 +61,13 @@ const CHANGE_DEPOSED_KEY: u64 = 7;
 const CHANGE_BODY: u64 = 9;
 const CHANGE_PRIVATE: u64 = 10;
 const CHANGE_ADDRESS: u64 = 13;
+const CHANGE_REASON: u64 = 12;
 const BODY_ACTION: u64 = 1;
+const BODY_IMPORTING: u64 = 5;
+const PLAN_DRIFT: u64 = 18;
+const OUTPUT_NAME: u64 = 1;
+const OUTPUT_BODY: u64 = 2;
+const OUTPUT_SENSITIVE: u64 = 3;
 
 impl PlanFile {
     /// Reads the bytes of a saved plan.
@@ -89,55 +79,77 @@ impl PlanFile {
     }
 
     fn decode(message: &[u8]) -> Result<Self, PlanFileError> {
-        let (mut changes, mut outputs) = (Vec::new(), Vec::new());
+        let mut plan = Self { changes: Vec::new(), drift: Vec::new(), outputs: Vec::new() };
         for field in Fields::of(message) {
             match field.ok_or(PlanFileError::Damaged)? {
-                Field::Bytes(PLAN_RESOURCE_CHANGES, raw) => changes.push(Change::decode(raw)?),
-                Field::Bytes(PLAN_OUTPUT_CHANGES, raw) => outputs.push(Sha256::digest(raw).into()),
+                Field::Bytes(PLAN_RESOURCE_CHANGES, raw) => plan.changes.push(Planned::decode(raw)?),
+                Field::Bytes(PLAN_DRIFT, raw) => plan.drift.push(Planned::decode(raw)?),
+                Field::Bytes(PLAN_OUTPUT_CHANGES, raw) => plan.outputs.push(Output::decode(raw)?),
                 _ => {}
             }
         }
-        changes.sort_by(|left, right| (&left.address, left.deposed).cmp(&(&right.address, right.deposed)));
-        outputs.sort_unstable();
-        Ok(Self { changes, outputs })
+        let order = |planned: &Planned| (planned.change.address.clone(), planned.change.deposed.clone());
+        plan.changes.sort_by_cached_key(order);
+        plan.drift.sort_by_cached_key(order);
+        plan.outputs.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(plan)
     }
 
-    /// Everything that is planned to happen.
-    pub fn changes(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.action != Action::NoOp)
+    /// What it would do, with the hash for that state and configuration.
+    pub fn summary(&self, state: Option<&Version>, configuration: &str) -> Summary {
+        let acts = |planned: &&Planned| planned.change.action != Action::NoOp || planned.change.import;
+        let changes: Vec<Change> =
+            self.changes.iter().filter(acts).map(|planned| planned.change.clone()).collect();
+        let drift: Vec<Change> =
+            self.drift.iter().filter(acts).map(|planned| planned.change.clone()).collect();
+        let exists = |planned: &&Planned| planned.change.managed && planned.change.action != Action::Add;
+        Summary {
+            counts: Counts::of(&changes, drift.len()),
+            existing: self.changes.iter().filter(exists).count(),
+            outputs: self
+                .outputs
+                .iter()
+                .filter(|output| output.change.action != Action::NoOp)
+                .map(|output| (output.name.clone(), output.change))
+                .collect(),
+            changes,
+            drift,
+            hash: self.hash(state, configuration),
+        }
     }
 
     /// The hash that a person approves: of what will happen, on which state, from which configuration.
-    pub fn hash(&self, state: Option<&Version>, configuration: &str) -> String {
+    fn hash(&self, state: Option<&Version>, configuration: &str) -> PlanHash {
         let mut hash = Sha256::new();
         hash.update(b"capt plan 1\n");
-        for change in &self.changes {
-            hash.update(change.fingerprint);
+        for planned in &self.changes {
+            hash.update(planned.fingerprint);
         }
         for output in &self.outputs {
-            hash.update(output);
+            hash.update(output.fingerprint);
         }
         if let Some(Version { lineage, serial }) = state {
             hash.update(format!("\nstate {lineage} {serial}\n"));
         }
         hash.update(format!("configuration {configuration}"));
-        hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+        PlanHash::new(&hash.finalize())
     }
 }
 
-impl Change {
+impl Planned {
     fn decode(raw: &[u8]) -> Result<Self, PlanFileError> {
-        let mut change =
-            Self { address: String::new(), action: Action::NoOp, deposed: false, fingerprint: [0; 32] };
+        let (mut address, mut deposed, mut reason) = (String::new(), None, None);
+        let (mut action, mut import) = (Action::NoOp, false);
         let mut print = Sha256::new();
         for field in Fields::of(raw) {
             let field = field.ok_or(PlanFileError::Damaged)?;
             match field {
-                Field::Bytes(CHANGE_ADDRESS, text) => {
-                    change.address = String::from_utf8_lossy(text).into_owned();
+                Field::Bytes(CHANGE_ADDRESS, text) => address = String::from_utf8_lossy(text).into_owned(),
+                Field::Bytes(CHANGE_DEPOSED_KEY, key) if !key.is_empty() => {
+                    deposed = Some(String::from_utf8_lossy(key).into_owned());
                 }
-                Field::Bytes(CHANGE_DEPOSED_KEY, key) => change.deposed = !key.is_empty(),
-                Field::Bytes(CHANGE_BODY, body) => change.action = action_in(body)?,
+                Field::Bytes(CHANGE_BODY, body) => (action, import) = body_of(body)?,
+                Field::Number(CHANGE_REASON, number) => reason = names::reason(number),
                 _ => {}
             }
             // The provider's private notes may differ between two equal plans; nobody approves them.
@@ -145,27 +157,41 @@ impl Change {
                 field.feed(&mut print);
             }
         }
-        change.fingerprint = print.finalize().into();
-        Ok(change)
+        let (managed, resource_type) = names::type_of(&address);
+        let attributes = Vec::new();
+        let change = Change { address, resource_type, managed, action, reason, deposed, import, attributes };
+        Ok(Self { change, fingerprint: print.finalize().into() })
     }
 }
 
-fn action_in(body: &[u8]) -> Result<Action, PlanFileError> {
+impl Output {
+    fn decode(raw: &[u8]) -> Result<Self, PlanFileError> {
+        let (mut name, mut action, mut sensitive) = (String::new(), Action::NoOp, false);
+        for field in Fields::of(raw) {
+            match field.ok_or(PlanFileError::Damaged)? {
+                Field::Bytes(OUTPUT_NAME, text) => name = String::from_utf8_lossy(text).into_owned(),
+                Field::Bytes(OUTPUT_BODY, body) => action = body_of(body)?.0,
+                Field::Number(OUTPUT_SENSITIVE, number) => sensitive = number != 0,
+                _ => {}
+            }
+        }
+        let change = OutputChange { action, sensitive };
+        Ok(Self { name, change, fingerprint: Sha256::digest(raw).into() })
+    }
+}
+
+/// Action, and whether the object is imported. Protobuf leaves zeros out, and zero is no-op.
+fn body_of(body: &[u8]) -> Result<(Action, bool), PlanFileError> {
+    let (mut action, mut import) = (Action::NoOp, false);
     for field in Fields::of(body) {
-        if let Field::Number(BODY_ACTION, number) = field.ok_or(PlanFileError::Damaged)? {
-            return Ok(match number {
-                0 => Action::NoOp,
-                1 => Action::Create,
-                2 => Action::Read,
-                3 => Action::Update,
-                5 => Action::Delete,
-                6 => Action::DeleteThenCreate,
-                7 => Action::CreateThenDelete,
-                8 => Action::Forget,
-                other => Action::Unknown(other),
-            });
+        match field.ok_or(PlanFileError::Damaged)? {
+            Field::Number(BODY_ACTION, number) => action = names::action(number),
+            Field::Bytes(BODY_IMPORTING, _) => import = true,
+            _ => {}
         }
     }
-    // Protobuf leaves zeros out.
-    Ok(Action::NoOp)
+    Ok((action, import))
 }
+
+#[cfg(test)]
+mod tests;

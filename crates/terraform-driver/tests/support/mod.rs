@@ -1,6 +1,6 @@
 //! A workspace in a temporary directory and a scripted engine to run in it.
 
-#![allow(dead_code, reason = "each test file uses its own part of this")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ use terraform_driver::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub struct Bench {
-    pub dir: TempDir,
-    pub workspace: Workspace,
+pub(crate) struct Bench {
+    pub(crate) dir: TempDir,
+    pub(crate) workspace: Workspace,
 }
 
 impl Bench {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let workspace = Workspace::at(dir.path().join("ws"));
         workspace.write([]).unwrap();
@@ -33,7 +33,7 @@ impl Bench {
     }
 
     /// A run of a shell script in place of terraform.
-    pub fn spec(&self, script: &str) -> RunSpec {
+    pub(crate) fn spec(&self, script: &str) -> RunSpec {
         let program = self.dir.path().join("engine");
         fs::write(&program, format!("#!/bin/bash\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
@@ -50,21 +50,21 @@ impl Bench {
         }
     }
 
-    pub fn start(&self, spec: &RunSpec) -> Run {
+    pub(crate) fn start(&self, spec: &RunSpec) -> Run {
         let dir = Run::new_dir(&self.workspace, spec);
         Run::start(&self.workspace, spec, dir, &env(), &shim()).unwrap()
     }
 
-    pub async fn finish(&self, spec: &RunSpec) -> (Ended, String) {
+    pub(crate) async fn finish(&self, spec: &RunSpec) -> (Ended, String) {
         follow(self.start(spec), &CancellationToken::new()).await
     }
 
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.workspace.root().join(name)
     }
 }
 
-pub async fn follow(run: Run, stop: &CancellationToken) -> (Ended, String) {
+pub(crate) async fn follow(run: Run, stop: &CancellationToken) -> (Ended, String) {
     let mut heard = Vec::new();
     let ended = tokio::time::timeout(
         Duration::from_secs(60),
@@ -76,15 +76,15 @@ pub async fn follow(run: Run, stop: &CancellationToken) -> (Ended, String) {
     (ended, String::from_utf8_lossy(&heard).into_owned())
 }
 
-pub fn shim() -> ShimProgram {
+pub(crate) fn shim() -> ShimProgram {
     ShimProgram { program: env!("CARGO_BIN_EXE_terraform-shim").into(), args: vec![] }
 }
 
-pub fn env() -> BTreeMap<String, String> {
+pub(crate) fn env() -> BTreeMap<String, String> {
     BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())])
 }
 
-pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..600 {
         if condition() {
             return;
@@ -94,16 +94,16 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("still waiting for: {what}");
 }
 
-pub fn state(lineage: &str, serial: u64, resources: &str) -> String {
+pub(crate) fn state(lineage: &str, serial: u64, resources: &str) -> String {
     format!(
         r#"{{"version":4,"terraform_version":"1.11.4","serial":{serial},"lineage":"{lineage}","outputs":{{}},"resources":[{resources}]}}"#
     )
 }
 
-pub fn is_alive(pid: i32) -> bool {
+pub(crate) fn is_alive(pid: i32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
-pub fn read_pid(path: &Path) -> Option<i32> {
+pub(crate) fn read_pid(path: &Path) -> Option<i32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

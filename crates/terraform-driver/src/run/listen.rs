@@ -1,0 +1,123 @@
+//! One terraform command from start to end, heard and judged.
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    driver::{Driver, Job, Phase, StepError},
+    handle::{Ended, Run},
+    record::{Exit, RunSpec, StopReason},
+};
+use crate::{
+    clock,
+    command::Invocation,
+    events::{self, Diagnostic, Item, Kind, Lines, Progress},
+    workspace::files::read_optional,
+};
+
+/// How much of what is not part of the stream is kept for an error message.
+const TAIL_LINES: usize = 20;
+
+/// What a command said.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) progress: Progress,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) text: Vec<String>,
+}
+
+impl Heard {
+    fn take(&mut self, item: Item<'_>) {
+        let Item::Event(event) = item else { return };
+        self.progress.observe(&event);
+        match event.kind {
+            Kind::Diagnostic(diagnostic) => self.diagnostics.push(diagnostic),
+            Kind::Text => self.text.push(event.message.as_str().to_owned()),
+            _ => {}
+        }
+    }
+}
+
+impl Driver {
+    /// Runs a command to its end; its exit code, if terraform ended by itself.
+    pub(super) async fn command(
+        &self,
+        job: &Job<'_>,
+        phase: Phase,
+        invocation: Invocation,
+    ) -> Result<(i32, Heard), StepError> {
+        if job.stop.is_cancelled() {
+            return Err(StepError::Interrupted { phase });
+        }
+        let spec = self.spec(job, phase, &invocation);
+        let dir = Run::new_dir(job.workspace, &spec);
+        let run = Run::start(job.workspace, &spec, dir.clone(), &invocation.env, &self.shim)?;
+        let (ended, mut heard) = follow(run, phase, job, job.stop).await?;
+        if let Some(bytes) = read_optional(&dir.stderr())? {
+            heard.text.extend(String::from_utf8_lossy(&bytes).lines().map(str::to_owned));
+        }
+        Ok((judge(ended, phase)?, heard))
+    }
+
+    fn spec(&self, job: &Job<'_>, phase: Phase, invocation: &Invocation) -> RunSpec {
+        let applies = matches!(phase, Phase::Applying | Phase::Destroying);
+        RunSpec {
+            command: invocation.args.first().cloned().unwrap_or_default(),
+            program: invocation.program.clone(),
+            args: invocation.args.clone(),
+            cwd: invocation.cwd.clone(),
+            created: clock::now(),
+            grace: self.limits.grace,
+            silence: applies.then_some(self.limits.silence),
+            deadline: (!applies).then_some(self.limits.deadline),
+            snapshots: job.workspace.meta().join("state"),
+        }
+    }
+}
+
+/// Follows a run and hands on what it says.
+pub(super) async fn follow(
+    run: Run,
+    phase: Phase,
+    job: &Job<'_>,
+    stop: &CancellationToken,
+) -> Result<(Ended, Heard), StepError> {
+    let mut heard = Heard::default();
+    let mut lines = Lines::new(events::LINE_LIMIT);
+    (job.hear)(phase, &heard.progress);
+    let ended = run
+        .follow(stop, |chunk| {
+            events::read_chunk(&mut lines, chunk, |item| heard.take(item));
+            (job.hear)(phase, &heard.progress);
+        })
+        .await?;
+    lines.finish(|line| {
+        if let events::Line::Whole(bytes) = line {
+            heard.take(Item::Event(events::Event::parse(bytes)));
+        }
+    });
+    Ok((ended, heard))
+}
+
+/// A run that was stopped has not failed, and one that was killed has not said why.
+fn judge(ended: Ended, phase: Phase) -> Result<i32, StepError> {
+    match ended {
+        // Asked to stop, and done anyway: then it is done.
+        Ended::Known(Exit { code: Some(0), .. }) => Ok(0),
+        Ended::Known(Exit { stop: Some(stop), .. }) => match stop.reason {
+            StopReason::Requested => Err(StepError::Interrupted { phase }),
+            reason => Err(StepError::Hung { phase, reason }),
+        },
+        Ended::Known(Exit { code: Some(code), .. }) => Ok(code),
+        Ended::Known(Exit { code: None, .. }) | Ended::Lost => Err(StepError::Killed { phase }),
+    }
+}
+
+/// The error of a command that ended with a code it should not have.
+pub(super) fn failed(phase: Phase, heard: Heard) -> StepError {
+    let skip = heard.text.len().saturating_sub(TAIL_LINES);
+    StepError::Failed {
+        phase,
+        diagnostics: heard.diagnostics.into_iter().filter(Diagnostic::is_error).collect(),
+        tail: heard.text[skip..].join("\n"),
+    }
+}

@@ -1,0 +1,132 @@
+//! The steps of a run: settle what an earlier one left, init, plan, apply.
+//!
+//! Each step is one terraform command under its shim. Nothing here decides what should exist; it carries
+//! out, and it never plans on a state that is not the newest one known.
+
+use std::{fs, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    driver::{Driver, Job, Phase, Planned, StepError},
+    handle::Run,
+    listen::{failed, follow},
+};
+use crate::{
+    command::{ArgsError, Commands, LockFile, PLAN_FILE, PlanMode},
+    planfile::PlanFile,
+    state::{Recovered, recover},
+    workspace::{
+        Workspace,
+        files::{FileError, read_json, read_optional, remove_optional, write_json},
+    },
+};
+
+/// `plan` has something to do.
+const CHANGES: i32 = 2;
+
+/// For what `init` was done last; in `.capt/init.json`.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct InitRecord {
+    digest: String,
+    /// Whether it left a `.terraform`; built-in providers need none.
+    installed: bool,
+}
+
+/// What a configuration is, for two purposes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digests {
+    /// Of everything that was rendered, variables included: part of the plan's hash.
+    pub configuration: String,
+    /// Of what `init` reads (the `.tf` files and where providers come from): decides whether to skip it.
+    pub installation: String,
+}
+
+impl Driver {
+    /// Waits for a command that an earlier caller left running, then brings the state to its newest version.
+    pub async fn settle(&self, job: &Job<'_>) -> Result<Recovered, StepError> {
+        if let Some(run) = Run::find_alive(job.workspace)? {
+            follow(run, Phase::Resuming, job, job.stop).await?;
+            if job.stop.is_cancelled() {
+                return Err(StepError::Interrupted { phase: Phase::Resuming });
+            }
+        }
+        Ok(recover(job.workspace.root(), &job.workspace.snapshots())?)
+    }
+
+    /// `init`, unless the digest of everything that it depends on says that it was done.
+    pub async fn init(&self, job: &Job<'_>, digests: &Digests) -> Result<(), StepError> {
+        let path = job.workspace.meta().join("init.json");
+        if let Some(done) = read_json::<InitRecord>(&path)?
+            && done == self.init_record(job, digests)?
+        {
+            return Ok(());
+        }
+        remove_optional(&path)?;
+        // Not read-only: the lock file is a product of an earlier init, and the providers may have to change.
+        let init = self.commands(job)?.init(LockFile::Absent);
+        let (code, heard) = self.command(job, Phase::Initialising, init).await?;
+        if code != 0 {
+            return Err(failed(Phase::Initialising, heard));
+        }
+        Ok(write_json(&path, &self.init_record(job, digests)?)?)
+    }
+
+    /// Makes and saves a plan. Says what it would do without starting terraform a second time.
+    pub async fn plan(&self, job: &Job<'_>, mode: PlanMode, digests: &Digests) -> Result<Planned, StepError> {
+        let plan = self.commands(job)?.plan(mode);
+        let (code, heard) = self.command(job, Phase::Planning, plan).await?;
+        if code != 0 && code != CHANGES {
+            return Err(failed(Phase::Planning, heard));
+        }
+        let path = plan_path(job.workspace);
+        let bytes = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
+        let state = job.workspace.state()?.map(|state| state.version);
+        let summary = PlanFile::parse(&bytes)?.summary(state.as_ref(), &digests.configuration);
+        if code == 0 {
+            // It holds every value, sensitive ones included, and nobody will apply it.
+            remove_optional(&path)?;
+        }
+        Ok(Planned { summary, mode, has_work: code == CHANGES })
+    }
+
+    /// Applies the saved plan, and nothing else.
+    pub async fn apply(&self, job: &Job<'_>, planned: &Planned) -> Result<(), StepError> {
+        let phase = match planned.mode {
+            PlanMode::Destroy => Phase::Destroying,
+            PlanMode::Change | PlanMode::RefreshOnly => Phase::Applying,
+        };
+        let apply = self.commands(job)?.apply(planned.mode);
+        let outcome = self.command(job, phase, apply).await;
+        remove_optional(&plan_path(job.workspace))?;
+        let (code, heard) = outcome?;
+        if code == 0 { Ok(()) } else { Err(failed(phase, heard)) }
+    }
+
+    /// Takes the taint off an object.
+    pub async fn untaint(&self, job: &Job<'_>, address: &str) -> Result<(), StepError> {
+        let untaint = self.commands(job)?.untaint(address)?;
+        let (code, heard) = self.command(job, Phase::Settling, untaint).await?;
+        if code == 0 { Ok(()) } else { Err(failed(Phase::Settling, heard)) }
+    }
+
+    fn init_record(&self, job: &Job<'_>, digests: &Digests) -> Result<InitRecord, FileError> {
+        let root = job.workspace.root();
+        let lock = read_optional(&root.join(".terraform.lock.hcl"))?.unwrap_or_default();
+        let mut hash = Sha256::new();
+        hash.update(format!("{} {}\n{}\n", self.engine.kind, self.engine.version, digests.installation));
+        hash.update(lock);
+        let digest = hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        Ok(InitRecord { digest, installed: root.join(".terraform").is_dir() })
+    }
+
+    fn commands<'a>(&'a self, job: &'a Job<'_>) -> Result<Commands<'a>, ArgsError> {
+        let root = job.workspace.root();
+        Commands::new(&self.engine, root, job.environment, job.args.clone(), self.limits.lock_timeout)
+    }
+}
+
+fn plan_path(workspace: &Workspace) -> PathBuf {
+    workspace.root().join(PLAN_FILE)
+}

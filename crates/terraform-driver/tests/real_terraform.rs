@@ -1,0 +1,250 @@
+//! The driver with the real engine and its built-in resources: nothing to install, no network.
+
+mod support;
+
+use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, time::Duration};
+
+use support::{Bench, shim, until};
+use terraform_driver::{
+    command::{PlanMode, UserArgs},
+    engine,
+    environment::{Credentials, Environment, Inputs},
+    events::Progress,
+    exec::capture,
+    plan::{Action, Intent, Plan, Policy, StateId, guard},
+    planfile::PlanFile,
+    run::{Digests, Driver, Job, Limits, Phase, StepError, interrupted_taints, record::RunDir},
+    workspace::{FileToWrite, Workspace},
+};
+use tokio_util::sync::CancellationToken;
+
+struct Real {
+    bench: Bench,
+    driver: Driver,
+    environment: Environment,
+    stop: CancellationToken,
+}
+
+fn quiet(_: Phase, _: &Progress) {}
+
+impl Real {
+    async fn new() -> Self {
+        let bench = Bench::new();
+        let path = path_of_the_caller();
+        let outer = BTreeMap::from([("PATH".to_owned(), path.clone())]);
+        let candidate = engine::find(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
+        let said =
+            capture(&candidate.path, &["version", "-json"], &outer, Duration::from_secs(30)).await.unwrap();
+        let cli_config = bench.dir.path().join("cli.tfrc");
+        fs::write(&cli_config, "").unwrap();
+        let environment = Environment::build(
+            &outer,
+            &Inputs {
+                cli_config: &cli_config,
+                home: bench.dir.path(),
+                tmp: bench.dir.path(),
+                credentials: Credentials::None,
+                template: &[],
+            },
+        )
+        .unwrap();
+        let engine = candidate.verify(&said.stdout).unwrap();
+        let driver = Driver { engine, shim: shim(), limits: Limits::default() };
+        Self { bench, driver, environment, stop: CancellationToken::new() }
+    }
+
+    fn workspace(&self) -> &Workspace {
+        &self.bench.workspace
+    }
+
+    fn job<'a>(&'a self, args: &'a UserArgs) -> Job<'a> {
+        Job {
+            workspace: self.workspace(),
+            environment: &self.environment,
+            args,
+            hear: &quiet,
+            stop: &self.stop,
+        }
+    }
+
+    fn write(&self, text: &str) -> Digests {
+        let file = FileToWrite { path: "main.tf", bytes: text.as_bytes(), secret: false };
+        self.workspace().write([file]).unwrap();
+        Digests { configuration: text.to_owned(), installation: "one".to_owned() }
+    }
+
+    fn runs(&self) -> Vec<String> {
+        let runs = RunDir::all(&self.workspace().runs()).unwrap();
+        runs.iter().map(|run| run.spec().unwrap().unwrap().command).collect()
+    }
+}
+
+const TWO: &str = r#"
+resource "terraform_data" "one" { input = "a" }
+resource "terraform_data" "two" { input = terraform_data.one.output }
+output "name" { value = terraform_data.two.output }
+output "secret" {
+  value     = "hunter2"
+  sensitive = true
+}
+"#;
+
+#[tokio::test]
+async fn a_workspace_is_made_found_unchanged_with_one_process_and_destroyed() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write(TWO);
+
+    real.driver.settle(&job).await.unwrap();
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    assert!(planned.has_work);
+    assert_eq!((planned.summary.counts.add, planned.summary.existing), (2, 0));
+    real.driver.apply(&job, &planned).await.unwrap();
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed().count(), 2);
+    assert!(!real.bench.file("capt.tfplan").exists(), "a saved plan holds secrets and goes");
+
+    let before = real.runs().len();
+    real.driver.settle(&job).await.unwrap();
+    real.driver.init(&job, &digests).await.unwrap();
+    let again = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    assert!(!again.has_work);
+    assert_eq!(real.runs()[before..], ["plan"]);
+
+    let destroy = real.driver.plan(&job, PlanMode::Destroy, &digests).await.unwrap();
+    assert_eq!(destroy.summary.counts.destroy, 2);
+    real.driver.apply(&job, &destroy).await.unwrap();
+    assert!(real.workspace().state().unwrap().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_plan_read_from_its_file_says_what_show_says() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write(&format!("{TWO}\nresource \"terraform_data\" \"keyed\" {{\n  for_each = toset([\"x.y\", \"z\"])\n  triggers_replace = each.key\n}}"));
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    real.driver.apply(&job, &planned).await.unwrap();
+
+    let digests = real.write(
+        "resource \"terraform_data\" \"two\" { input = \"b\" }\noutput \"name\" { value = terraform_data.two.output }\n\
+         resource \"terraform_data\" \"keyed\" {\n  for_each = toset([\"x.y\", \"new\"])\n  triggers_replace = \"${each.key}!\"\n}",
+    );
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let root = real.workspace().root().display().to_string();
+    let said = capture(
+        &real.driver.engine.path,
+        &[&format!("-chdir={root}"), "show", "-json", "capt.tfplan"],
+        real.environment.variables(),
+        Duration::from_secs(30),
+    )
+    .await
+    .unwrap();
+    let shown = Plan::parse(&said.stdout).unwrap().summary(&StateId::default(), "");
+    let essence = |summary: &terraform_driver::plan::Summary| {
+        summary
+            .changes
+            .iter()
+            .map(|c| (c.address.clone(), c.resource_type.clone(), c.managed, c.action, c.reason.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(essence(&planned.summary), essence(&shown));
+    assert_eq!(planned.summary.counts, shown.counts);
+    assert_eq!(planned.summary.existing, shown.existing);
+    assert_eq!(planned.summary.outputs, shown.outputs);
+    assert_eq!(
+        (shown.counts.add, shown.counts.change, shown.counts.replace, shown.counts.destroy),
+        (1, 1, 1, 2)
+    );
+}
+
+#[tokio::test]
+async fn the_hash_is_the_same_for_the_same_plan_and_another_for_any_other() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real
+        .write("variable \"x\" { default = \"a\" }\nresource \"terraform_data\" \"one\" { input = var.x }");
+    real.driver.init(&job, &digests).await.unwrap();
+    let hash = async |digests: &Digests| {
+        real.driver.plan(&job, PlanMode::Change, digests).await.unwrap().summary.hash
+    };
+    let first = hash(&digests).await;
+    assert_eq!(first, hash(&digests).await, "nothing changed between the two");
+    fs::write(real.bench.file("terraform.tfvars.json"), r#"{"x": "b"}"#).unwrap();
+    assert_ne!(first, hash(&digests).await, "a variable changed, and only the planned value tells");
+    let other = Digests { configuration: "other".to_owned(), ..digests.clone() };
+    assert_ne!(first, hash(&other).await);
+    let bytes = fs::read(real.bench.file("capt.tfplan")).unwrap();
+    assert!(PlanFile::parse(&bytes[..bytes.len() / 2]).is_err(), "half a plan is no plan");
+}
+
+#[tokio::test]
+async fn a_failing_apply_tells_what_and_where_and_keeps_what_was_made() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write(
+        "resource \"terraform_data\" \"good\" {}\nresource \"terraform_data\" \"bad\" {\n  depends_on = [terraform_data.good]\n  provisioner \"local-exec\" { command = \"exit 7\" }\n}",
+    );
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let Err(StepError::Failed { phase, diagnostics, .. }) = real.driver.apply(&job, &planned).await else {
+        panic!("it fails");
+    };
+    assert_eq!(phase, Phase::Applying);
+    assert_eq!(diagnostics[0].address.as_deref(), Some("terraform_data.bad"));
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed().count(), 2);
+    assert_eq!(interrupted_taints(real.workspace()).unwrap(), Vec::<String>::new(), "it failed by itself");
+}
+
+#[tokio::test]
+async fn an_interrupted_creation_is_known_as_such_and_can_be_untainted() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let slow = "resource \"terraform_data\" \"slow\" {\n  provisioner \"local-exec\" { command = \"touch begun; sleep 60\" }\n}";
+    let digests = real.write(slow);
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let (applied, ()) = tokio::join!(real.driver.apply(&job, &planned), async {
+        until("the provisioner", || real.bench.file("begun").exists()).await;
+        real.stop.cancel();
+    });
+    assert!(matches!(applied, Err(StepError::Interrupted { phase: Phase::Applying })), "{applied:?}");
+    assert_eq!(interrupted_taints(real.workspace()).unwrap(), ["terraform_data.slow"]);
+
+    let go_on = CancellationToken::new();
+    let job = Job { stop: &go_on, ..real.job(&args) };
+    real.driver.settle(&job).await.unwrap();
+    let replace = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    assert_eq!(replace.summary.changes[0].action, Action::Replace);
+    real.driver.untaint(&job, "terraform_data.slow").await.unwrap();
+    assert!(!real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap().has_work);
+}
+
+#[tokio::test]
+async fn a_plan_that_does_harm_needs_exactly_its_own_hash() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write("resource \"terraform_data\" \"one\" { triggers_replace = \"a\" }");
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    real.driver.apply(&job, &planned).await.unwrap();
+    let digests = real.write("resource \"terraform_data\" \"one\" { triggers_replace = \"b\" }");
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let policy = Policy { protected: ["terraform_data".to_owned()].into(), most_lost_percent: None };
+    let judge = |approval: Option<&str>| guard(&planned.summary, &policy, Intent::Change, approval).allows();
+    assert!(!judge(None));
+    assert!(!judge(Some("000000000000")));
+    assert!(!judge(Some(&planned.summary.hash.as_str()[..8])));
+    assert!(judge(Some(planned.summary.hash.as_str())));
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test finds terraform as its caller would")]
+fn path_of_the_caller() -> String {
+    std::env::var("PATH").unwrap()
+}
