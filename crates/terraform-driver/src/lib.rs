@@ -1,5 +1,6 @@
 //! Runs terraform or tofu as a supervised child.
 
+pub mod classify;
 pub mod clock;
 pub mod command;
 pub mod engine;
