@@ -1,0 +1,410 @@
+//! Access entries and the access policies attached to them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    cluster::get,
+    context::{Context, Facts},
+    error::{ApiError, ApiResult},
+    page::{Query, page},
+    rules, seconds,
+    state::{AccessEntry, AuthMode, Cluster, PolicyGrant, State, Tags},
+};
+use crate::{config::ACCOUNT, place::Place};
+
+const KINDS: [&str; 7] =
+    ["STANDARD", "FARGATE_LINUX", "EC2_LINUX", "EC2_WINDOWS", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX"];
+
+const POLICIES: [&str; 14] = [
+    "AmazonAIOpsAssistantPolicy",
+    "AmazonEKSAdminPolicy",
+    "AmazonEKSAdminViewPolicy",
+    "AmazonEKSAutoNodePolicy",
+    "AmazonEKSBlockStorageClusterPolicy",
+    "AmazonEKSBlockStoragePolicy",
+    "AmazonEKSClusterAdminPolicy",
+    "AmazonEKSComputeClusterPolicy",
+    "AmazonEKSComputePolicy",
+    "AmazonEKSEditPolicy",
+    "AmazonEKSLoadBalancingPolicy",
+    "AmazonEKSNetworkingClusterPolicy",
+    "AmazonEKSNetworkingPolicy",
+    "AmazonEKSViewPolicy",
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CreateAccessEntry {
+    principal_arn: String,
+    kubernetes_groups: Option<Vec<String>>,
+    tags: Option<Tags>,
+    client_request_token: Option<String>,
+    username: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct UpdateAccessEntry {
+    kubernetes_groups: Option<Vec<String>>,
+    username: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AssociateAccessPolicy {
+    policy_arn: String,
+    access_scope: AccessScope,
+}
+
+#[derive(Debug, Deserialize)]
+struct AccessScope {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    namespaces: Option<Vec<String>>,
+}
+
+/// The cluster, if its authentication mode knows access entries at all.
+fn open<'s>(state: &'s mut State, ctx: &Context<'_>, name: &str) -> ApiResult<&'s mut Cluster> {
+    let cluster = get(state, ctx, name)?;
+    if cluster.auth_mode == AuthMode::ConfigMap {
+        let message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.";
+        return Err(ApiError::invalid_request(message).cluster(name));
+    }
+    Ok(cluster)
+}
+
+pub(crate) fn create(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster_name: &str,
+    input: CreateAccessEntry,
+) -> ApiResult<Value> {
+    let cluster = open(state, ctx, cluster_name)?;
+    if let Some(existing) = cluster.access_entries.get(&input.principal_arn) {
+        if input.client_request_token.is_some() && existing.token == input.client_request_token {
+            return Ok(json!({ "accessEntry": view(existing, cluster_name) }));
+        }
+        let message = "The specified access entry resource is already in use on this cluster.";
+        return Err(ApiError::in_use(message).cluster(cluster_name));
+    }
+    rules::is_active(cluster)?;
+    let entry = build(cluster, ctx, input).map_err(|error| error.cluster(cluster_name))?;
+    let shown = view(&entry, cluster_name);
+    cluster.access_entries.insert(entry.principal.clone(), entry);
+    Ok(json!({ "accessEntry": shown }))
+}
+
+fn build(cluster: &Cluster, ctx: &Context<'_>, input: CreateAccessEntry) -> ApiResult<AccessEntry> {
+    let kind = input.kind.unwrap_or_else(|| "STANDARD".to_owned());
+    if !KINDS.contains(&kind.as_str()) {
+        return Err(ApiError::invalid_parameter(format!("The specified type {kind} is invalid")));
+    }
+    let groups = input.kubernetes_groups.unwrap_or_default();
+    if kind != "STANDARD" && (!groups.is_empty() || input.username.is_some()) {
+        let message = format!("Access entries of type {kind} take neither kubernetesGroups nor a username");
+        return Err(ApiError::invalid_parameter(message));
+    }
+    check_principal(&input.principal_arn, &ctx.facts)?;
+    check_groups(&groups)?;
+    rules::tags(input.tags.as_ref())?;
+    let username = input.username.unwrap_or_else(|| default_username(&kind, &input.principal_arn));
+    Ok(AccessEntry {
+        token: input.client_request_token,
+        tags: input.tags.unwrap_or_default(),
+        ..new_entry(
+            &cluster.name,
+            &ctx.place,
+            ctx.now,
+            Entry { principal: &input.principal_arn, kind: &kind, username, groups },
+        )
+    })
+}
+
+struct Entry<'a> {
+    principal: &'a str,
+    kind: &'a str,
+    username: String,
+    groups: Vec<String>,
+}
+
+fn new_entry(cluster: &str, place: &Place, now: Timestamp, entry: Entry<'_>) -> AccessEntry {
+    let (sort, name) =
+        entry.principal.rsplit_once(':').and_then(|(_, p)| p.split_once('/')).unwrap_or(("role", "x"));
+    let groups = if entry.kind == "STANDARD" { entry.groups } else { vec!["system:nodes".to_owned()] };
+    AccessEntry {
+        arn: place.eks_arn(&format!("access-entry/{cluster}/{sort}/{ACCOUNT}/{name}/{}", Uuid::new_v4())),
+        principal: entry.principal.to_owned(),
+        token: None,
+        created_at: now,
+        modified_at: now,
+        kind: entry.kind.to_owned(),
+        username: entry.username,
+        groups,
+        policies: BTreeMap::new(),
+        managed: false,
+        tags: Tags::new(),
+    }
+}
+
+fn check_principal(arn: &str, facts: &Facts) -> ApiResult<()> {
+    let parts: Vec<_> = arn.splitn(6, ':').collect();
+    let ["arn", _, "iam", "", account, resource] = parts[..] else {
+        return Err(ApiError::invalid_parameter("The principalArn parameter format is not valid"));
+    };
+    let known = facts.roles.contains_key(arn) || facts.users.contains(arn) || facts.caller == arn;
+    // Principals of other accounts are beyond what we can look up.
+    let legal = resource.starts_with("role/") || resource.starts_with("user/");
+    if legal && (known || account != ACCOUNT) {
+        return Ok(());
+    }
+    Err(ApiError::invalid_parameter("The specified principalArn is invalid: invalid principal."))
+}
+
+fn check_groups(groups: &[String]) -> ApiResult<()> {
+    let reserved = ["system:", "eks:", "aws:", "amazon:", "iam:"];
+    match groups.iter().find(|group| reserved.iter().any(|prefix| group.starts_with(prefix))) {
+        Some(group) => {
+            let message = format!(
+                "The kubernetes group name {group} is invalid, it cannot start with {}",
+                reserved.join(", ")
+            );
+            Err(ApiError::invalid_parameter(message))
+        }
+        None => Ok(()),
+    }
+}
+
+fn default_username(kind: &str, principal: &str) -> String {
+    match kind {
+        "STANDARD" => match principal.split_once(":role/") {
+            Some((head, path)) => {
+                let name = path.rsplit('/').next().unwrap_or(path);
+                format!("{}:assumed-role/{name}/{{{{SessionName}}}}", head.replace(":iam:", ":sts:"))
+            }
+            None => principal.to_owned(),
+        },
+        "FARGATE_LINUX" => "system:node:{{SessionName}}".to_owned(),
+        _ => "system:node:{{EC2PrivateDNSName}}".to_owned(),
+    }
+}
+
+/// The entry that EKS makes for whoever creates the cluster.
+pub(crate) fn admit_creator(cluster: &mut Cluster, ctx: &Context<'_>) {
+    let principal = ctx.facts.caller.clone();
+    let username = default_username("STANDARD", &principal);
+    let entry = Entry { principal: &principal, kind: "STANDARD", username, groups: Vec::new() };
+    let mut entry = new_entry(&cluster.name, &ctx.place, ctx.now, entry);
+    entry.policies.insert(
+        ctx.place.access_policy_arn("AmazonEKSClusterAdminPolicy"),
+        PolicyGrant {
+            scope: json!({ "type": "cluster", "namespaces": [] }),
+            associated_at: ctx.now,
+            modified_at: ctx.now,
+        },
+    );
+    cluster.access_entries.insert(principal, entry);
+}
+
+/// The entries that EKS makes for pod execution roles, in every mode that knows entries.
+pub(crate) fn admit_pod_execution_roles(cluster: &mut Cluster, place: &Place, now: Timestamp) {
+    if cluster.auth_mode == AuthMode::ConfigMap {
+        return;
+    }
+    let roles: Vec<String> = cluster.profiles.values().map(|profile| profile.role_arn.clone()).collect();
+    for role in roles {
+        if !cluster.access_entries.contains_key(&role) {
+            let username = default_username("FARGATE_LINUX", &role);
+            let entry = Entry { principal: &role, kind: "FARGATE_LINUX", username, groups: Vec::new() };
+            let entry = AccessEntry { managed: true, ..new_entry(&cluster.name, place, now, entry) };
+            cluster.access_entries.insert(role, entry);
+        }
+    }
+}
+
+pub(crate) fn dismiss_pod_execution_role(cluster: &mut Cluster, role: &str) {
+    let still_used = cluster.profiles.values().any(|profile| profile.role_arn == role);
+    if !still_used && cluster.access_entries.get(role).is_some_and(|entry| entry.managed) {
+        cluster.access_entries.remove(role);
+    }
+}
+
+fn find<'c>(cluster: &'c mut Cluster, principal: &str) -> ApiResult<&'c mut AccessEntry> {
+    let name = cluster.name.clone();
+    cluster.access_entries.get_mut(principal).ok_or_else(|| {
+        ApiError::not_found(
+            "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.",
+        )
+        .cluster(name)
+    })
+}
+
+pub(crate) fn describe(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    principal: &str,
+) -> ApiResult<Value> {
+    let entry = find(open(state, ctx, cluster)?, principal)?;
+    Ok(json!({ "accessEntry": view(entry, cluster) }))
+}
+
+pub(crate) fn list(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    query: Query<'_>,
+) -> ApiResult<Value> {
+    let cluster = open(state, ctx, cluster)?;
+    let policy = query.get("associatedPolicyArn");
+    let chosen = cluster
+        .access_entries
+        .values()
+        .filter(|entry| policy.as_ref().is_none_or(|policy| entry.policies.contains_key(policy)))
+        .map(|entry| (entry.principal.as_str(), json!(entry.principal)));
+    page("accessEntries", chosen, query)
+}
+
+pub(crate) fn update(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    principal: &str,
+    input: UpdateAccessEntry,
+) -> ApiResult<Value> {
+    let entry = find(open(state, ctx, cluster)?, principal)?;
+    if entry.kind != "STANDARD" {
+        let message = format!("Access entries of type {} cannot be updated", entry.kind);
+        return Err(ApiError::invalid_request(message).cluster(cluster));
+    }
+    if let Some(groups) = input.kubernetes_groups {
+        check_groups(&groups).map_err(|error| error.cluster(cluster))?;
+        entry.groups = groups;
+    }
+    if let Some(username) = input.username {
+        entry.username = username;
+    }
+    entry.modified_at = ctx.now;
+    Ok(json!({ "accessEntry": view(entry, cluster) }))
+}
+
+pub(crate) fn delete(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    principal: &str,
+) -> ApiResult<Value> {
+    let cluster = open(state, ctx, cluster)?;
+    find(cluster, principal)?;
+    cluster.access_entries.remove(principal);
+    Ok(json!({}))
+}
+
+pub(crate) fn associate_policy(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    principal: &str,
+    input: AssociateAccessPolicy,
+) -> ApiResult<Value> {
+    let entry = find(open(state, ctx, cluster)?, principal)?;
+    check_policy(&input.policy_arn, entry).map_err(|error| error.cluster(cluster))?;
+    let scope = scope_of(input.access_scope).map_err(|error| error.cluster(cluster))?;
+    let associated_at = entry.policies.get(&input.policy_arn).map_or(ctx.now, |grant| grant.associated_at);
+    let grant = PolicyGrant { scope, associated_at, modified_at: ctx.now };
+    let shown = grant_view(&input.policy_arn, &grant);
+    entry.policies.insert(input.policy_arn, grant);
+    Ok(json!({ "clusterName": cluster, "principalArn": principal, "associatedAccessPolicy": shown }))
+}
+
+fn check_policy(arn: &str, entry: &AccessEntry) -> ApiResult<()> {
+    let name = arn.split_once(":eks::aws:cluster-access-policy/").map(|(_, name)| name);
+    if !name.is_some_and(|name| POLICIES.contains(&name)) {
+        return Err(ApiError::invalid_parameter("The policyArn parameter format is not valid"));
+    }
+    if !["STANDARD", "EC2"].contains(&entry.kind.as_str()) {
+        let message =
+            format!("Access policies cannot be associated with an access entry of type {}", entry.kind);
+        return Err(ApiError::invalid_request(message));
+    }
+    Ok(())
+}
+
+fn scope_of(scope: AccessScope) -> ApiResult<Value> {
+    let namespaces = scope.namespaces.unwrap_or_default();
+    match (scope.kind.as_deref(), namespaces.is_empty()) {
+        (Some("cluster"), true) => Ok(json!({ "type": "cluster", "namespaces": [] })),
+        (Some("namespace"), false) => Ok(json!({ "type": "namespace", "namespaces": namespaces })),
+        (Some("cluster"), false) => {
+            Err(ApiError::invalid_parameter("An access scope of type cluster takes no namespaces"))
+        }
+        (Some("namespace"), true) => {
+            Err(ApiError::invalid_parameter("An access scope of type namespace needs at least one namespace"))
+        }
+        _ => Err(ApiError::invalid_parameter("The type of the access scope must be cluster or namespace")),
+    }
+}
+
+pub(crate) fn disassociate_policy(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    principal: &str,
+    policy: &str,
+) -> ApiResult<Value> {
+    let entry = find(open(state, ctx, cluster)?, principal)?;
+    match entry.policies.remove(policy) {
+        Some(_) => Ok(json!({})),
+        None => Err(ApiError::not_found("The specified policyArn could not be found on the access entry.")
+            .cluster(cluster)),
+    }
+}
+
+pub(crate) fn list_associated(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    principal: &str,
+    query: Query<'_>,
+) -> ApiResult<Value> {
+    let entry = find(open(state, ctx, cluster)?, principal)?;
+    let grants = entry.policies.iter().map(|(arn, grant)| (arn.as_str(), grant_view(arn, grant)));
+    let mut answer = page("associatedAccessPolicies", grants, query)?;
+    answer["clusterName"] = json!(cluster);
+    answer["principalArn"] = json!(principal);
+    Ok(answer)
+}
+
+pub(crate) fn list_policies(ctx: &Context<'_>, query: Query<'_>) -> ApiResult<Value> {
+    let all = POLICIES.map(|name| (name, json!({ "name": name, "arn": ctx.place.access_policy_arn(name) })));
+    page("accessPolicies", all.into_iter(), query)
+}
+
+fn grant_view(arn: &str, grant: &PolicyGrant) -> Value {
+    json!({
+        "policyArn": arn,
+        "accessScope": grant.scope,
+        "associatedAt": seconds(grant.associated_at),
+        "modifiedAt": seconds(grant.modified_at),
+    })
+}
+
+fn view(entry: &AccessEntry, cluster: &str) -> Value {
+    json!({
+        "clusterName": cluster,
+        "principalArn": entry.principal,
+        "kubernetesGroups": entry.groups,
+        "accessEntryArn": entry.arn,
+        "createdAt": seconds(entry.created_at),
+        "modifiedAt": seconds(entry.modified_at),
+        "tags": entry.tags,
+        "username": entry.username,
+        "type": entry.kind,
+    })
+}

@@ -1,0 +1,221 @@
+//! Fargate profiles. Everything but their tags is immutable, and a cluster changes one of them at a time.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{
+    access,
+    cluster::get,
+    context::{Context, Facts},
+    error::{ApiError, ApiResult},
+    page::{Query, page},
+    rules, seconds, selector,
+    state::{Cluster, Planned, Profile, ProfileStatus, Selector, State, Tags},
+};
+use crate::config::Limits;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CreateFargateProfile {
+    fargate_profile_name: String,
+    pod_execution_role_arn: String,
+    subnets: Option<Vec<String>>,
+    selectors: Option<Vec<Selector>>,
+    client_request_token: Option<String>,
+    tags: Option<Tags>,
+}
+
+pub(crate) fn create(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster_name: &str,
+    input: CreateFargateProfile,
+) -> ApiResult<Value> {
+    let due = ctx.after_ms(ctx.settings.timing.profile_create_ms);
+    let cluster = get(state, ctx, cluster_name)?;
+    if let Some(existing) = cluster.profiles.get(&input.fargate_profile_name) {
+        if input.client_request_token.is_some() && existing.token == input.client_request_token {
+            return Ok(json!({ "fargateProfile": view(existing, cluster_name) }));
+        }
+        let message = "A Fargate Profile already exists with this name in this cluster.";
+        return Err(ApiError::in_use(message).cluster(cluster_name));
+    }
+    let selectors = input.selectors.unwrap_or_default();
+    let subnets = input.subnets.unwrap_or_else(|| private_subnets(cluster, &ctx.facts));
+    let name = input.fargate_profile_name;
+    check(&name, &selectors, &subnets, &ctx.settings.limits)
+        .and_then(|()| check_subnets(cluster, &subnets, &ctx.facts))
+        .and_then(|()| check_role(&input.pod_execution_role_arn, &ctx.facts))
+        .and_then(|()| rules::tags(input.tags.as_ref()))
+        .map_err(|error| error.cluster(cluster_name).with("fargateProfileName", &*name))?;
+    rules::may_change_profiles(cluster, "create", &name, ctx.now)?;
+    if cluster.profiles.len() >= ctx.settings.limits.profiles {
+        let message =
+            format!("Fargate Profile limit exceeded: a cluster has at most {}", ctx.settings.limits.profiles);
+        return Err(ApiError::limit(message).cluster(cluster_name));
+    }
+    let profile = Profile {
+        arn: ctx.place.eks_arn(&format!("fargateprofile/{cluster_name}/{name}/{}", Uuid::new_v4())),
+        name: name.clone(),
+        token: input.client_request_token,
+        created_at: ctx.now,
+        role_arn: input.pod_execution_role_arn,
+        subnets,
+        selectors,
+        status: ProfileStatus::Creating,
+        due: Some(due),
+        planned: None,
+        issues: Vec::new(),
+        tags: input.tags.unwrap_or_default(),
+    };
+    let shown = view(&profile, cluster_name);
+    cluster.profiles.insert(name.clone(), profile);
+    access::admit_pod_execution_roles(cluster, &ctx.place, ctx.now);
+    plan_end(state, ctx, cluster_name, &name);
+    Ok(json!({ "fargateProfile": shown }))
+}
+
+fn check(name: &str, selectors: &[Selector], subnets: &[String], limits: &Limits) -> ApiResult<()> {
+    rules::profile_name(name)?;
+    selector::check(selectors, limits)?;
+    if subnets.is_empty() {
+        return Err(ApiError::invalid_parameter("Fargate Profile requires at least one private subnet"));
+    }
+    Ok(())
+}
+
+fn private_subnets(cluster: &Cluster, facts: &Facts) -> Vec<String> {
+    let private = |id: &&String| facts.subnets.get(*id).is_some_and(|subnet| !subnet.public);
+    cluster.vpc.subnet_ids.iter().filter(private).cloned().collect()
+}
+
+fn check_subnets(cluster: &Cluster, ids: &[String], facts: &Facts) -> ApiResult<()> {
+    for id in ids {
+        let refuse = |why: &str| {
+            Err(ApiError::invalid_parameter(format!("Subnet {id} provided in Fargate Profile {why}")))
+        };
+        match facts.subnets.get(id) {
+            None => return Err(ApiError::invalid_parameter(format!("The subnet ID '{id}' does not exist"))),
+            Some(subnet) if subnet.vpc_id != cluster.vpc.vpc_id => {
+                return refuse("is not in the VPC of the cluster");
+            }
+            Some(subnet) if subnet.public => return refuse("is not a private subnet"),
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_role(arn: &str, facts: &Facts) -> ApiResult<()> {
+    let path = arn.split_once(":role/").map(|(_, path)| path);
+    match path {
+        Some(name) if !name.contains('/') => {}
+        Some(_) => {
+            let message = format!("Pod execution role {arn} must not have a path other than /");
+            return Err(ApiError::invalid_parameter(message));
+        }
+        None => return Err(ApiError::invalid_parameter(format!("Invalid pod execution role arn: {arn}"))),
+    }
+    match facts.roles.get(arn) {
+        None => Err(ApiError::invalid_parameter(format!("Pod execution role {arn} does not exist"))),
+        Some(role) if !role.trusts.contains("eks-fargate-pods.amazonaws.com") => {
+            Err(ApiError::invalid_parameter(
+                "Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service \
+             Principal to the role's trust policy",
+            ))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+pub(crate) fn find<'c>(cluster: &'c mut Cluster, name: &str) -> ApiResult<&'c mut Profile> {
+    let cluster_name = cluster.name.clone();
+    cluster.profiles.get_mut(name).ok_or_else(|| {
+        ApiError::not_found(format!("No Fargate Profile found with name: {name}."))
+            .cluster(cluster_name)
+            .with("fargateProfileName", name)
+    })
+}
+
+pub(crate) fn describe(state: &mut State, ctx: &Context<'_>, cluster: &str, name: &str) -> ApiResult<Value> {
+    let profile = find(get(state, ctx, cluster)?, name)?;
+    Ok(json!({ "fargateProfile": view(profile, cluster) }))
+}
+
+pub(crate) fn list(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster: &str,
+    query: Query<'_>,
+) -> ApiResult<Value> {
+    let cluster = get(state, ctx, cluster)?;
+    page("fargateProfileNames", cluster.profiles.keys().map(|name| (name.as_str(), json!(name))), query)
+}
+
+pub(crate) fn delete(
+    state: &mut State,
+    ctx: &Context<'_>,
+    cluster_name: &str,
+    name: &str,
+) -> ApiResult<Value> {
+    let due = ctx.after_ms(ctx.settings.timing.profile_delete_ms);
+    let cluster = get(state, ctx, cluster_name)?;
+    find(cluster, name)?;
+    rules::may_change_profiles(cluster, "Delete", name, ctx.now)?;
+    let profile = find(cluster, name)?;
+    profile.status = ProfileStatus::Deleting;
+    profile.due = Some(due);
+    profile.issues.clear();
+    let shown = view(profile, cluster_name);
+    plan_end(state, ctx, cluster_name, name);
+    Ok(json!({ "fargateProfile": shown }))
+}
+
+/// Hands an ordered end to the profile that is now on its way to it.
+fn plan_end(state: &mut State, ctx: &Context<'_>, cluster: &str, name: &str) {
+    let fits = |planned: &Planned, status| {
+        planned.cluster == cluster
+            && planned.profile == name
+            && matches!(
+                (planned.end, status),
+                (ProfileStatus::CreateFailed, ProfileStatus::Creating)
+                    | (ProfileStatus::DeleteFailed, ProfileStatus::Deleting)
+            )
+    };
+    let Some(profile) = state
+        .regions
+        .get_mut(&ctx.place.region)
+        .and_then(|clusters| clusters.get_mut(cluster))
+        .and_then(|cluster| cluster.profiles.get_mut(name))
+    else {
+        return;
+    };
+    let status = profile.status;
+    if let Some(at) = state.planned.iter().position(|planned| fits(planned, status)) {
+        profile.planned = Some(state.planned.remove(at));
+    }
+}
+
+fn view(profile: &Profile, cluster: &str) -> Value {
+    let selectors: Vec<_> = profile
+        .selectors
+        .iter()
+        .map(|selector| match selector.labels.is_empty() {
+            true => json!({ "namespace": selector.namespace }),
+            false => json!({ "namespace": selector.namespace, "labels": selector.labels }),
+        })
+        .collect();
+    json!({
+        "fargateProfileName": profile.name,
+        "fargateProfileArn": profile.arn,
+        "clusterName": cluster,
+        "createdAt": seconds(profile.created_at),
+        "podExecutionRoleArn": profile.role_arn,
+        "subnets": profile.subnets,
+        "selectors": selectors,
+        "status": profile.status.name(),
+        "tags": profile.tags,
+        "health": { "issues": profile.issues },
+    })
+}
