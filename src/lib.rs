@@ -1,3 +1,4 @@
 //! `capt`: EKS clusters with Fargate from Kubernetes objects, by running Terraform itself.
 
 pub mod api;
+pub mod model;

@@ -47,12 +47,12 @@ use super::{
 )]
 #[serde(rename_all = "camelCase", remote = "Self")]
 #[x_kube(
-    validation = Rule::new("!has(self.vpcConfig) || !has(self.vpcConfig.availabilityZones) || self.vpcConfig.availabilityZones.all(zone, zone.startsWith(self.region))")
+    validation = Rule::new("!has(self.vpcConfig) || !has(self.vpcConfig.availabilityZones) || self.vpcConfig.availabilityZones.all(zone, zone.startsWith(self.region) && size(zone) == size(self.region) + 1)")
         .message("availabilityZones must lie in spec.region").field_path(".vpcConfig.availabilityZones"),
     validation = Rule::new("!has(self.vpcConfig) || has(self.existingVpcId) || ((!has(self.vpcConfig.privateSubnetIds) || size(self.vpcConfig.privateSubnetIds) == 0) && (!has(self.vpcConfig.publicSubnetIds) || size(self.vpcConfig.publicSubnetIds) == 0))")
         .message("privateSubnetIds and publicSubnetIds name subnets of an existing VPC; set existingVpcId too, or remove them").field_path(".vpcConfig"),
-    validation = Rule::new("!has(self.vpcConfig) || !has(self.existingVpcId) || !(has(self.vpcConfig.cidr) || has(self.vpcConfig.availabilityZoneCount) || has(self.vpcConfig.natGateways) || has(self.vpcConfig.flowLogs) || (has(self.vpcConfig.availabilityZones) && size(self.vpcConfig.availabilityZones) > 0))")
-        .message("cidr, availabilityZones, availabilityZoneCount, natGateways and flowLogs describe a new VPC; remove them or existingVpcId").field_path(".vpcConfig"),
+    validation = Rule::new("!has(self.vpcConfig) || !(has(self.existingVpcId) || has(self.vpcTemplateRef)) || !(has(self.vpcConfig.cidr) || has(self.vpcConfig.availabilityZoneCount) || has(self.vpcConfig.natGateways) || has(self.vpcConfig.flowLogs) || (has(self.vpcConfig.availabilityZones) && size(self.vpcConfig.availabilityZones) > 0))")
+        .message("cidr, availabilityZones, availabilityZoneCount, natGateways and flowLogs describe the built-in VPC; remove them, or existingVpcId and vpcTemplateRef").field_path(".vpcConfig"),
     validation = Rule::new("self.region == oldSelf.region || self.region.matches('^[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}$')")
         .message("region must be an AWS region such as eu-central-1").field_path(".region"),
 )]
@@ -97,16 +97,16 @@ pub struct VpcConfig {
     /// Name of the VPC; `{cluster}-vpc` if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// IPv4 range of the VPC, /16 to /20; 10.0.0.0/16 if left out.
+    /// IPv4 range of the VPC, /16 to /24; 10.0.0.0/16 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 18))]
-    #[x_kube(validation = Rule::new("isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self).prefixLength() >= 16 && cidr(self).prefixLength() <= 20 && cidr(self) == cidr(self).masked()")
-        .message("must be an IPv4 network from /16 to /20 without host bits, such as 10.0.0.0/16"))]
+    #[x_kube(validation = Rule::new("isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self).prefixLength() >= 16 && cidr(self).prefixLength() <= 24 && cidr(self) == cidr(self).masked()")
+        .message("must be an IPv4 network from /16 to /24 without host bits, such as 10.0.0.0/16"))]
     pub cidr: Option<String>,
     /// The zones to use. Left out: the first `availabilityZoneCount` zones of the region.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(min = 2, max = 3), inner(length(max = 32), regex(pattern = schema::ZONE)))]
-    #[x_kube(merge_strategy = ListMerge::Set)]
+    #[schemars(length(max = 3), inner(length(max = 32), regex(pattern = schema::ZONE)))]
+    #[x_kube(merge_strategy = ListMerge::Set, validation = Rule::new("size(self) != 1").message("must name 2 or 3 zones"))]
     pub availability_zones: Vec<String>,
     /// How many zones to use; 3 if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -56,7 +56,9 @@ use super::{
 #[x_kube(
     validation = Rule::new("has(self.workspaceTemplateRef) || !has(self.additionalFargateProfiles) || !self.additionalFargateProfiles.exists(profile, profile.name == 'system') || (has(self.controlPlaneConfig) && !self.controlPlaneConfig.systemFargateProfile)")
         .message("the name system is taken by the cluster's own profile; choose another name or set controlPlaneConfig.systemFargateProfile to false").field_path(".additionalFargateProfiles"),
-    validation = Rule::new("self.version == oldSelf.version || self.version.matches('^v?1[.][0-9]{1,3}([.][0-9]{1,5})?([-+][0-9A-Za-z.+-]{1,64})?$')")
+    validation = Rule::new("!has(self.workspaceTemplateRef) || !has(self.controlPlaneConfig) || !(has(self.controlPlaneConfig.encryption) || has(self.controlPlaneConfig.logging) || has(self.controlPlaneConfig.serviceIpv4Cidr) || (has(self.controlPlaneConfig.accessEntries) && size(self.controlPlaneConfig.accessEntries) > 0))")
+        .message("encryption, logging, serviceIpv4Cidr and accessEntries are variables of the built-in module; remove them or workspaceTemplateRef").field_path(".controlPlaneConfig"),
+    validation = Rule::new("self.version == oldSelf.version || self.version.matches('^v?1[.][1-9][0-9]([.][0-9]{1,5}([-+][0-9A-Za-z.+-]{1,64})?)?$')")
         .message("version must be a Kubernetes version such as v1.33.0 or 1.33").field_path(".version"),
     validation = Rule::new("!has(oldSelf.eksClusterName) || (has(self.eksClusterName) && self.eksClusterName == oldSelf.eksClusterName)")
         .message("eksClusterName cannot be changed: EKS would make a new cluster").field_path(".eksClusterName"),

@@ -61,7 +61,7 @@ pub struct ControlPlaneConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = schema::POD_ROLE_ARN))]
     pub pod_execution_role_arn: Option<String>,
-    /// Whether the cluster gets a profile for CoreDNS.
+    /// Whether the cluster gets a profile for the pods of the cluster DNS.
     #[serde(default = "yes")]
     pub system_fargate_profile: bool,
 }

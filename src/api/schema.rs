@@ -39,14 +39,14 @@ pub const DNS_LABEL: &str = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
 /// The name of a file without a directory.
 pub const FILE_NAME: &str = "^[0-9A-Za-z_-][0-9A-Za-z_.-]{0,127}$";
 
-/// The retention times that CloudWatch Logs knows, in days; 0 keeps for ever.
+/// The retention times that `CloudWatch` Logs knows, in days; 0 keeps for ever.
 pub const RETENTION_DAYS: [i32; 23] = [
     0, 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288,
     3653,
 ];
 
-/// Most tags that AWS lets one resource carry.
-pub const MAX_TAGS: usize = 50;
+/// Most tags a user may give: AWS lets a resource carry 50, and the modules add their own.
+pub const MAX_TAGS: usize = 45;
 /// Room for the profiles of one cluster. Not a quota (that is a setting): the API server wants a bound for its cost estimate.
 pub const MAX_PROFILES: usize = 100;
 /// Room for the selectors of a profile; see [`MAX_PROFILES`].
@@ -102,7 +102,7 @@ pub(super) fn subnet_ids(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// A number of days that CloudWatch Logs accepts.
+/// A number of days that `CloudWatch` Logs accepts.
 pub(super) fn retention_days(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "enum": RETENTION_DAYS })
 }

@@ -1,0 +1,88 @@
+//! IPv4 networks.
+
+use std::{fmt, net::Ipv4Addr};
+
+use serde::{Serialize, Serializer};
+
+use super::text::{Malformed, Parse};
+
+/// An IPv4 network: an address without host bits, and the length of its prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cidr {
+    address: Ipv4Addr,
+    prefix: u8,
+}
+
+impl Cidr {
+    /// A network; `None` if the address has host bits or the prefix is longer than 32.
+    pub fn new(address: Ipv4Addr, prefix: u8) -> Option<Self> {
+        let network = Self { address, prefix };
+        (prefix <= 32 && u32::from(address) & !network.mask() == 0).then_some(network)
+    }
+
+    /// Length of the prefix.
+    pub fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
+    /// Whether every address of `other` is in this network.
+    pub fn contains(&self, other: &Self) -> bool {
+        other.prefix >= self.prefix && u32::from(other.address) & self.mask() == u32::from(self.address)
+    }
+
+    /// Whether the two have an address in common.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.contains(other) || other.contains(self)
+    }
+
+    /// Whether this is the whole internet.
+    pub fn is_everything(&self) -> bool {
+        self.prefix == 0
+    }
+
+    /// Whether the network lies in one of the ranges that are kept for private use.
+    pub fn is_private(&self) -> bool {
+        [([10, 0, 0, 0], 8), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)]
+            .into_iter()
+            .filter_map(|(octets, prefix)| Self::new(Ipv4Addr::from(octets), prefix))
+            .any(|range| range.contains(self))
+    }
+
+    fn mask(&self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32))).unwrap_or(0)
+    }
+}
+
+impl Parse for Cidr {
+    fn parse(text: &str) -> Result<Self, Malformed> {
+        let malformed = |expected, remedy| Malformed { text: text.to_owned(), expected, remedy };
+        let (address, prefix) = split(text).ok_or_else(|| {
+            malformed("an IPv4 network", "write an address and a prefix length such as 10.0.0.0/16")
+        })?;
+        Self::new(address, prefix).ok_or_else(|| {
+            malformed(
+                "a network: the address has bits beyond the prefix",
+                "set those bits to zero, as in 10.0.0.0/16",
+            )
+        })
+    }
+}
+
+fn split(text: &str) -> Option<(Ipv4Addr, u8)> {
+    let (address, prefix) = text.split_once('/')?;
+    let plain = prefix.bytes().all(|it| it.is_ascii_digit()) && (prefix == "0" || !prefix.starts_with('0'));
+    let prefix: u8 = prefix.parse().ok().filter(|length| plain && *length <= 32)?;
+    Some((address.parse().ok()?, prefix))
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Serialize for Cidr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

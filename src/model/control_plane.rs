@@ -1,0 +1,291 @@
+//! An EKS cluster, from a `CAPTControlPlane`.
+
+use crate::api::{self, AccessEntryType, AccessScopeType, ControlPlaneConfig, LogType, UpgradePolicy};
+
+use super::{
+    access, addons,
+    cidr::Cidr,
+    fargate::{self, Surroundings, ValidatedProfile},
+    limits::Limits,
+    network::retention,
+    problem::{Path, Problem, Problems},
+    references::{self, ObjectKey},
+    tags::{self, Tags},
+    text::{
+        AccessPolicyArn, AddonName, ClusterName, KeyArn, Namespace, ObjectName, PodRoleArn, PrincipalArn,
+        Region, RoleArn,
+    },
+    version::KubernetesVersion,
+};
+
+/// An EKS cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedControlPlane {
+    /// Its version.
+    pub version: KubernetesVersion,
+    /// The template that makes it, in place of the built-in module.
+    pub template: Option<ObjectKey>,
+    /// Its region, if it is said here.
+    pub region: Option<Region>,
+    /// Its name in EKS, if it is said here.
+    pub eks_name: Option<ClusterName>,
+    /// Who can reach its API.
+    pub endpoint: EndpointAccess,
+    /// Its addons.
+    pub addons: Vec<ValidatedAddon>,
+    /// Who may use its API.
+    pub access_entries: Vec<ValidatedAccessEntry>,
+    /// Whether its maker becomes its administrator.
+    pub creator_is_admin: bool,
+    /// How its Secrets are encrypted.
+    pub encryption: Encryption,
+    /// Its logs.
+    pub logs: Logs,
+    /// What happens when its version leaves standard support.
+    pub upgrade_policy: UpgradePolicy,
+    /// Range of its Services.
+    pub service_cidr: Option<Cidr>,
+    /// The role of its Fargate pods; to be made if left out.
+    pub pod_execution_role: Option<PodRoleArn>,
+    /// Whether it gets a profile for its DNS.
+    pub system_profile: bool,
+    /// Its other Fargate profiles.
+    pub profiles: Vec<ValidatedProfile>,
+    /// Tags of all its resources.
+    pub tags: Tags,
+    /// The AWS identity to use.
+    pub identity: Option<ObjectName>,
+    /// Minutes after which a run that is not done is reported.
+    pub timeouts: api::Timeouts,
+}
+
+/// Who can reach the Kubernetes API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointAccess {
+    /// The internet.
+    pub public: bool,
+    /// The VPC.
+    pub private: bool,
+    /// The part of the internet that can.
+    pub public_cidrs: Vec<Cidr>,
+}
+
+/// How Secrets in etcd are encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// Not at all.
+    Off,
+    /// With a key that is made for the cluster.
+    NewKey,
+    /// With this key.
+    Key(KeyArn),
+}
+
+/// Logs of the control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logs {
+    /// What is logged, in the order of AWS.
+    pub types: Vec<LogType>,
+    /// For how many days they are kept.
+    pub retention_days: i32,
+}
+
+/// An EKS addon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedAddon {
+    /// Its name.
+    pub name: AddonName,
+    /// Its version; EKS's default if left out.
+    pub version: Option<String>,
+    /// Its settings, as the text of a JSON object.
+    pub configuration: Option<String>,
+    /// The role of its service account.
+    pub role: Option<RoleArn>,
+}
+
+/// Who may use the Kubernetes API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedAccessEntry {
+    /// The IAM principal.
+    pub principal: PrincipalArn,
+    /// What it is.
+    pub kind: AccessEntryType,
+    /// Its Kubernetes groups.
+    pub groups: Vec<String>,
+    /// Its access policies.
+    pub policies: Vec<ValidatedAccessPolicy>,
+}
+
+/// An access policy and where it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedAccessPolicy {
+    /// The policy.
+    pub policy: AccessPolicyArn,
+    /// The whole cluster or some namespaces.
+    pub scope: AccessScopeType,
+    /// The namespaces.
+    pub namespaces: Vec<String>,
+}
+
+/// Looks at the spec of a `CAPTControlPlane` in this namespace.
+pub fn validate(
+    spec: &api::CaptControlPlaneSpec,
+    home: &Namespace,
+    limits: &Limits,
+) -> Result<ValidatedControlPlane, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let control_plane = check(&Path::root("spec"), spec, (home, limits), &mut problems);
+    problems.into_result(control_plane)
+}
+
+pub(super) fn check(
+    path: &Path<'_>,
+    spec: &api::CaptControlPlaneSpec,
+    (home, limits): (&Namespace, &Limits),
+    problems: &mut Problems,
+) -> Option<ValidatedControlPlane> {
+    let api::CaptControlPlaneSpec {
+        version,
+        workspace_template_ref,
+        control_plane_config,
+        additional_tags,
+        control_plane_endpoint: _,
+        workspace_template_apply_name: _,
+        additional_fargate_profiles,
+        eks_cluster_name,
+        identity_ref,
+    } = spec;
+    let no_config = ControlPlaneConfig::default();
+    let config = control_plane_config.as_ref().unwrap_or(&no_config);
+    let config_path = path.field("controlPlaneConfig");
+
+    let version = problems.parse(&path.field("version"), version);
+    let template_path = path.field("workspaceTemplateRef");
+    let template = workspace_template_ref
+        .as_ref()
+        .and_then(|reference| references::template(&template_path, reference, home, problems));
+    let built_in = workspace_template_ref.is_none();
+    if !built_in {
+        check_no_module_settings(&config_path, config, problems);
+    }
+    let system_profile = built_in && config.system_fargate_profile;
+    let profiles_path = path.field("additionalFargateProfiles");
+    let around = Surroundings { home, limits, system_profile };
+    let profiles = fargate::check_all(&profiles_path, additional_fargate_profiles, around, problems);
+    let role_path = config_path.field("podExecutionRoleArn");
+
+    Some(ValidatedControlPlane {
+        template,
+        region: problems.parse_option(&config_path.field("region"), config.region.as_deref()),
+        eks_name: problems.parse_option(&path.field("eksClusterName"), eks_cluster_name.as_deref()),
+        endpoint: endpoint(&config_path.field("endpointAccess"), config.endpoint_access.as_ref(), problems),
+        addons: addons::check(&config_path.field("addons"), &config.addons, problems),
+        access_entries: access::check(&config_path.field("accessEntries"), &config.access_entries, problems),
+        creator_is_admin: config.bootstrap_cluster_creator_admin,
+        encryption: encryption(&config_path.field("encryption"), config.encryption.as_ref(), problems),
+        logs: logs(&config_path.field("logging"), config.logging.as_ref(), problems),
+        upgrade_policy: config.upgrade_policy,
+        service_cidr: service_cidr(&config_path.field("serviceIpv4Cidr"), config, problems),
+        pod_execution_role: problems.parse_option(&role_path, config.pod_execution_role_arn.as_deref()),
+        system_profile,
+        profiles,
+        tags: tags::check(&path.field("additionalTags"), additional_tags, problems),
+        identity: references::identity(&path.field("identityRef"), identity_ref.as_ref(), problems),
+        timeouts: timeouts(&config_path.field("timeouts"), config.timeouts.as_ref(), problems),
+        // Last, so that everything before it was looked at.
+        version: version?,
+    })
+}
+
+/// Settings that a template would silently ignore.
+fn check_no_module_settings(path: &Path<'_>, config: &ControlPlaneConfig, problems: &mut Problems) {
+    let ignored = config.encryption.is_some()
+        || config.logging.is_some()
+        || config.service_ipv4_cidr.is_some()
+        || !config.access_entries.is_empty();
+    if ignored {
+        problems.add(
+            path,
+            "encryption, logging, serviceIpv4Cidr and accessEntries are variables of the built-in module",
+            "remove them, or workspaceTemplateRef",
+        );
+    }
+}
+
+fn endpoint(
+    path: &Path<'_>,
+    access: Option<&api::EndpointAccess>,
+    problems: &mut Problems,
+) -> EndpointAccess {
+    let unset = api::EndpointAccess::default();
+    let api::EndpointAccess { public, private, public_cidrs } = access.unwrap_or(&unset);
+    let (public, private) = (public.unwrap_or(true), private.unwrap_or(true));
+    let cidrs_path = path.field("publicCIDRs");
+    let cidrs: Vec<Cidr> = problems.parse_set(&cidrs_path, public_cidrs);
+    if !public && !private {
+        problems.add(path, "nobody could reach the cluster", "set public or private to true");
+    }
+    if !public && !public_cidrs.is_empty() {
+        problems.add(&cidrs_path, "has no effect while public is false", "remove it, or set public to true");
+    }
+    if public && !private && !cidrs.is_empty() && !cidrs.iter().any(Cidr::is_everything) {
+        problems.add(
+            &cidrs_path,
+            "restricts the public endpoint while private is false, so that Fargate pods cannot reach the API",
+            "set private to true",
+        );
+    }
+    EndpointAccess { public, private, public_cidrs: cidrs }
+}
+
+fn encryption(path: &Path<'_>, encryption: Option<&api::Encryption>, problems: &mut Problems) -> Encryption {
+    let Some(api::Encryption { enabled, kms_key_arn }) = encryption else { return Encryption::NewKey };
+    let key_path = path.field("kmsKeyArn");
+    let key = problems.parse_option(&key_path, kms_key_arn.as_deref());
+    if !enabled && kms_key_arn.is_some() {
+        problems.add(&key_path, "has no effect while encryption is off", "remove it, or enable encryption");
+    }
+    match (enabled, key) {
+        (false, _) => Encryption::Off,
+        (true, None) => Encryption::NewKey,
+        (true, Some(key)) => Encryption::Key(key),
+    }
+}
+
+fn logs(path: &Path<'_>, logging: Option<&api::Logging>, problems: &mut Problems) -> Logs {
+    let unset = api::Logging::default();
+    let api::Logging { types, retention_days } = logging.unwrap_or(&unset);
+    let mut sorted = types.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    if sorted.len() != types.len() {
+        problems.add(&path.field("types"), "names a log twice", "remove one of them");
+    }
+    retention(&path.field("retentionDays"), *retention_days, problems);
+    Logs { types: sorted, retention_days: *retention_days }
+}
+
+fn service_cidr(path: &Path<'_>, config: &ControlPlaneConfig, problems: &mut Problems) -> Option<Cidr> {
+    let cidr: Cidr = problems.parse_option(path, config.service_ipv4_cidr.as_deref())?;
+    if !(12..=24).contains(&cidr.prefix()) || !cidr.is_private() {
+        problems.add(
+            path,
+            format!("{cidr} is not from /12 to /24 inside a private range"),
+            "write a range inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
+        );
+    }
+    Some(cidr)
+}
+
+fn timeouts(path: &Path<'_>, timeouts: Option<&api::Timeouts>, problems: &mut Problems) -> api::Timeouts {
+    let timeouts = timeouts.cloned().unwrap_or_default();
+    for (field, minutes) in [
+        ("controlPlaneTimeout", timeouts.control_plane_timeout),
+        ("vpcReadyTimeout", timeouts.vpc_ready_timeout),
+    ] {
+        if minutes < 1 {
+            problems.add(&path.field(field), format!("{minutes} is less than a minute"), "write 1 or more");
+        }
+    }
+    timeouts
+}

@@ -1,0 +1,27 @@
+//! Quotas of AWS that an account can have raised. They are settings, so no CRD says them.
+
+/// How many of each thing the account's quotas allow. The defaults are AWS's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Selectors of one Fargate profile.
+    pub selectors_per_profile: usize,
+    /// Label pairs of one selector.
+    pub labels_per_selector: usize,
+    /// Fargate profiles of one cluster, the cluster's own profile among them.
+    pub profiles_per_cluster: usize,
+}
+
+impl Limits {
+    /// The setting behind [`Self::selectors_per_profile`].
+    pub const SELECTORS_SETTING: &str = "--limit-selectors-per-profile";
+    /// The setting behind [`Self::labels_per_selector`].
+    pub const LABELS_SETTING: &str = "--limit-labels-per-selector";
+    /// The setting behind [`Self::profiles_per_cluster`].
+    pub const PROFILES_SETTING: &str = "--limit-profiles-per-cluster";
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { selectors_per_profile: 5, labels_per_selector: 5, profiles_per_cluster: 10 }
+    }
+}

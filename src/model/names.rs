@@ -1,0 +1,112 @@
+//! Names that are made from other names, as upstream makes them.
+//!
+//! A name that would be too long, or that holds what Kubernetes does not allow, keeps its beginning and gets a hash of the
+//! whole: two different inputs never meet in one name, and one input always gives the same.
+
+use sha2::{Digest as _, Sha256};
+
+use super::shape;
+
+/// Longest name of an object whose name is also used as a label value.
+const MAX: usize = 63;
+
+/// Name of the `WorkspaceTemplateApply` that makes a VPC, and of its workspace.
+pub fn vpc_apply(cluster: &str) -> String {
+    fit(&[cluster], "-vpc")
+}
+
+/// Name of the `WorkspaceTemplateApply` that makes an EKS cluster.
+pub fn eks_apply(control_plane: &str) -> String {
+    fit(&[control_plane], "-eks-controlplane-apply")
+}
+
+/// Name of the `WorkspaceTemplateApply` that makes a Fargate profile.
+pub fn fargate_apply(control_plane: &str, profile: &str) -> String {
+    fit(&[control_plane, profile], "-fargate-apply")
+}
+
+/// Name of the workspace of a `WorkspaceTemplateApply`.
+pub fn workspace(apply: &str) -> &str {
+    apply.strip_suffix("-apply").unwrap_or(apply)
+}
+
+/// Name of the Secret with the outputs of an EKS cluster.
+pub fn eks_connection_secret(control_plane: &str) -> String {
+    fit(&[control_plane], "-eks-connection")
+}
+
+/// Name of the Secret with the outputs of a VPC.
+pub fn vpc_connection_secret(cluster: &str) -> String {
+    fit(&[cluster], "-vpc-connection")
+}
+
+/// Name of the Secret with a cluster's kubeconfig. Cluster API asks for exactly this one.
+pub fn kubeconfig_secret(cluster: &str) -> String {
+    format!("{cluster}-kubeconfig")
+}
+
+/// Name of the VPC of a cluster that names none.
+pub fn vpc(cluster: &str) -> String {
+    format!("{cluster}-vpc")
+}
+
+fn fit(parts: &[&str], suffix: &str) -> String {
+    let plain = parts.join("-");
+    let whole = format!("{plain}{suffix}");
+    // Parts that contain the separator can be joined in two ways, which is upstream's flaw to keep for names that fit.
+    if whole.len() <= MAX && shape::object_name(&whole) {
+        return whole;
+    }
+    let hash = hash6(parts);
+    let room = MAX - suffix.len() - hash.len() - 1;
+    let kept: String = plain.to_ascii_lowercase().chars().map(legal).take(room).collect();
+    format!("{}-{hash}{suffix}", kept.trim_matches('-'))
+}
+
+fn legal(letter: char) -> char {
+    if letter.is_ascii_lowercase() || letter.is_ascii_digit() { letter } else { '-' }
+}
+
+fn hash6(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.finalize().iter().take(3).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_fit_are_upstreams() {
+        assert_eq!(vpc_apply("demo"), "demo-vpc");
+        assert_eq!(eks_apply("demo-cp"), "demo-cp-eks-controlplane-apply");
+        assert_eq!(fargate_apply("demo-cp", "apps"), "demo-cp-apps-fargate-apply");
+        assert_eq!(workspace("demo-cp-apps-fargate-apply"), "demo-cp-apps-fargate");
+        assert_eq!(workspace("demo-vpc"), "demo-vpc");
+        assert_eq!(eks_connection_secret("demo-cp"), "demo-cp-eks-connection");
+    }
+
+    #[test]
+    fn a_long_name_is_cut_and_hashed_and_stays_a_legal_name() {
+        let long = "a".repeat(80);
+        let name = eks_apply(&long);
+        assert_eq!(name.len(), MAX);
+        assert!(shape::object_name(&name), "{name}");
+        assert!(name.ends_with("-eks-controlplane-apply"));
+        assert_ne!(name, eks_apply(&"a".repeat(81)));
+        assert_eq!(name, eks_apply(&long));
+    }
+
+    #[test]
+    fn profile_names_that_differ_only_in_case_or_underscores_get_different_names() {
+        let names = ["Team_A", "team_a", "team-a", "TEAM_A"].map(|profile| fargate_apply("demo", profile));
+        for (index, name) in names.iter().enumerate() {
+            assert!(shape::object_name(name), "{name}");
+            assert!(!names[..index].contains(name), "{names:?}");
+        }
+    }
+}

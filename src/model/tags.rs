@@ -1,0 +1,38 @@
+//! Tags of AWS resources.
+
+use std::collections::BTreeMap;
+
+use crate::api::schema::MAX_TAGS;
+
+use super::problem::{Path, Problems};
+
+/// Tags that AWS will take.
+pub type Tags = BTreeMap<String, String>;
+
+pub(super) fn check(path: &Path<'_>, tags: &BTreeMap<String, String>, problems: &mut Problems) -> Tags {
+    if tags.len() > MAX_TAGS {
+        problems.add(
+            path,
+            format!("has {} tags, and at most {MAX_TAGS} fit", tags.len()),
+            "remove some; AWS allows 50 on a resource and capt adds its own",
+        );
+    }
+    for (key, value) in tags {
+        let path = path.key(key);
+        if !(1..=128).contains(&key.chars().count()) {
+            problems.add(&path, "a tag key has 1 to 128 characters", "shorten it");
+        }
+        // AWS keeps the prefix in any spelling; CEL can afford to look for one only.
+        if key.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("aws:")) {
+            problems.add(
+                &path,
+                "a tag key must not start with aws:",
+                "choose another key; AWS keeps those for itself",
+            );
+        }
+        if value.chars().count() > 256 {
+            problems.add(&path, "a tag value has at most 256 characters", "shorten it");
+        }
+    }
+    tags.clone()
+}

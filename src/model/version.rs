@@ -1,0 +1,78 @@
+//! Kubernetes versions as EKS understands them: a minor version, whatever patch the text names.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::text::{Malformed, Parse};
+
+/// A Kubernetes version that EKS can run. `v1.33.0`, `1.33.2` and `1.33` are all 1.33.
+#[derive(Clone, Debug)]
+pub struct KubernetesVersion {
+    minor: u8,
+    text: String,
+}
+
+impl KubernetesVersion {
+    /// The minor version: 33 of 1.33.
+    pub fn minor(&self) -> u8 {
+        self.minor
+    }
+
+    /// The version as it was written.
+    pub fn as_written(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Parse for KubernetesVersion {
+    fn parse(text: &str) -> Result<Self, Malformed> {
+        let minor = minor(text).ok_or_else(|| Malformed {
+            text: text.to_owned(),
+            expected: "a Kubernetes version",
+            remedy: "write one such as v1.33.0 or \"1.33\"; EKS knows no latest",
+        })?;
+        Ok(Self { minor, text: text.to_owned() })
+    }
+}
+
+fn minor(text: &str) -> Option<u8> {
+    let rest = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.")?;
+    let (core, build) = match rest.find(['-', '+']) {
+        Some(at) => (&rest[..at], Some(&rest[at + 1..])),
+        None => (rest, None),
+    };
+    let (minor, patch) = match core.split_once('.') {
+        Some((minor, patch)) => (minor, Some(patch)),
+        None => (core, None),
+    };
+    let digits = |text: &str| text.bytes().all(|it| it.is_ascii_digit());
+    let good_patch = patch.is_none_or(|it| (1..=5).contains(&it.len()) && digits(it));
+    let good_build = build.is_none_or(|it| {
+        patch.is_some()
+            && (1..=64).contains(&it.len())
+            && it.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'.' | b'+' | b'-'))
+    });
+    let good_minor = minor.len() == 2 && digits(minor) && !minor.starts_with('0');
+    if good_minor && good_patch && good_build { minor.parse().ok() } else { None }
+}
+
+impl PartialEq for KubernetesVersion {
+    fn eq(&self, other: &Self) -> bool {
+        self.minor == other.minor
+    }
+}
+
+impl Eq for KubernetesVersion {}
+
+impl fmt::Display for KubernetesVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.minor)
+    }
+}
+
+impl Serialize for KubernetesVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
