@@ -34,7 +34,7 @@ output "private_subnets" {
   }
 
   precondition {
-    condition     = local.create || length(local.existing_private) == 0 || length(local.existing_zones) >= 2
+    condition     = local.create || length(local.existing_private) == 0 || length(local.strangers) > 0 || length(local.existing_zones) >= 2
     error_message = "The private subnets of VPC ${coalesce(var.existing_vpc_id, "-")} are all in ${join(", ", local.existing_zones)}; EKS needs two availability zones. Add a private subnet in another zone, or name one in existing_private_subnet_ids."
   }
 }
