@@ -1,7 +1,18 @@
 # An existing VPC: read, checked, never changed.
 
-data "aws_vpc" "existing" {
+data "aws_subnets" "existing" {
   count = local.create ? 0 : 1
+
+  filter {
+    name   = "vpc-id"
+    values = [var.existing_vpc_id]
+  }
+}
+
+# Only asked for when it is there: this question fails for a VPC that is gone, and a workspace whose
+# VPC was deleted must still be destroyable.
+data "aws_vpc" "existing" {
+  count = length(flatten(data.aws_subnets.existing[*].ids)) > 0 ? 1 : 0
 
   id = var.existing_vpc_id
 
@@ -10,15 +21,6 @@ data "aws_vpc" "existing" {
       condition     = self.enable_dns_support && self.enable_dns_hostnames
       error_message = "VPC ${self.id} has DNS support ${self.enable_dns_support ? "on" : "off"} and DNS hostnames ${self.enable_dns_hostnames ? "on" : "off"}; EKS needs both. Remedy: aws ec2 modify-vpc-attribute --vpc-id ${self.id} --enable-dns-support, then the same with --enable-dns-hostnames."
     }
-  }
-}
-
-data "aws_subnets" "existing" {
-  count = local.create ? 0 : 1
-
-  filter {
-    name   = "vpc-id"
-    values = [var.existing_vpc_id]
   }
 }
 

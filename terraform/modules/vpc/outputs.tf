@@ -14,7 +14,7 @@ output "private_subnets" {
   value       = local.private_subnets
 
   precondition {
-    condition     = length(local.strangers) == 0
+    condition     = length(local.strangers) == 0 || length(data.aws_subnet.existing) == 0
     error_message = "Not subnets of VPC ${coalesce(var.existing_vpc_id, "-")}: ${join(", ", local.strangers)}. A subnet that was found earlier may have been deleted: name the subnets to use in existing_private_subnet_ids and existing_public_subnet_ids."
   }
 
@@ -29,8 +29,13 @@ output "private_subnets" {
   }
 
   precondition {
-    condition     = local.create || length(local.existing_private) > 0
-    error_message = "VPC ${coalesce(var.existing_vpc_id, "-")} has no private subnet: every subnet has a route to an internet gateway. Add private subnets in two availability zones, or choose another VPC."
+    condition     = local.create || length(data.aws_subnet.existing) > 0
+    error_message = "VPC ${coalesce(var.existing_vpc_id, "-")} does not exist in region ${data.aws_region.current.id}, or has no subnets: correct existing_vpc_id or the region, or add private subnets in two availability zones."
+  }
+
+  precondition {
+    condition     = local.create || length(data.aws_subnet.existing) == 0 || length(local.existing_private) > 0
+    error_message = "VPC ${coalesce(var.existing_vpc_id, "-")} has no private subnet: every usable subnet has a route to an internet gateway. Add private subnets in two availability zones, or choose another VPC."
   }
 
   precondition {

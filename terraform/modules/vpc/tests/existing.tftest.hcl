@@ -163,6 +163,22 @@ run "a_vpc_of_public_subnets_only_is_refused" {
   expect_failures = [output.private_subnets]
 }
 
+run "a_vpc_that_is_not_there_is_refused" {
+  command = plan
+
+  override_data {
+    target = data.aws_subnets.existing
+    values = { ids = [] }
+  }
+
+  override_data {
+    target = data.aws_route_tables.existing
+    values = { ids = [] }
+  }
+
+  expect_failures = [output.private_subnets]
+}
+
 run "a_vpc_without_dns_hostnames_is_refused" {
   command = plan
 
