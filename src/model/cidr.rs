@@ -48,7 +48,7 @@ impl Cidr {
             .any(|range| range.contains(self))
     }
 
-    fn mask(&self) -> u32 {
+    fn mask(self) -> u32 {
         u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32))).unwrap_or(0)
     }
 }

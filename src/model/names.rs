@@ -73,7 +73,8 @@ fn hash6(parts: &[&str]) -> String {
         hash.update(part.len().to_be_bytes());
         hash.update(part.as_bytes());
     }
-    hash.finalize().iter().take(3).map(|byte| format!("{byte:02x}")).collect()
+    let [first, second, third, ..] = hash.finalize().0;
+    format!("{first:02x}{second:02x}{third:02x}")
 }
 
 #[cfg(test)]

@@ -187,10 +187,10 @@ fn new_vpc(
 ) -> Option<NewVpc> {
     let cidr = vpc_cidr(&path.field("cidr"), config.cidr.as_deref(), problems);
     let zones = zones(path, config, region, problems);
-    let flow_logs = config.flow_logs.as_ref().map(|logs| {
+    let flow_logs = config.flow_logs.as_ref();
+    if let Some(logs) = flow_logs {
         retention(&path.field("flowLogs").field("retentionDays"), logs.retention_days, problems);
-        logs
-    });
+    }
     Some(NewVpc {
         cidr: cidr?,
         zones: zones?,

@@ -105,16 +105,19 @@ impl<'a> Path<'a> {
     }
 
     /// A field below this one.
+    #[must_use]
     pub const fn field(&'a self, name: &'a str) -> Self {
         Self { parent: Some(self), step: Step::Field(name) }
     }
 
     /// An item of this list.
+    #[must_use]
     pub const fn index(&'a self, index: usize) -> Self {
         Self { parent: Some(self), step: Step::Index(index) }
     }
 
     /// An entry of this map.
+    #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Self {
         Self { parent: Some(self), step: Step::Key(key) }
     }

@@ -1,0 +1,35 @@
+//! The fields that a kind knows at some place, for the message about one that it does not know.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+
+use crate::api::crds;
+
+/// The names of the siblings of `path`, or `None` if the CRD says nothing about that place.
+pub(super) fn known_fields(kind: &str, path: &str) -> Option<String> {
+    let crd = crds().into_iter().find(|crd| crd.spec.names.kind == kind)?;
+    let schema = crd.spec.versions.into_iter().next()?.schema?.open_api_v3_schema?;
+    let parent = path.rsplit_once('.').map(|(parent, _)| parent);
+    let place = parent.map_or(Some(&schema), |parent| descend(&schema, parent))?;
+    let names: Vec<&str> = place.properties.as_ref()?.keys().map(String::as_str).collect();
+    Some(names.join(", "))
+}
+
+fn descend<'a>(schema: &'a JSONSchemaProps, path: &str) -> Option<&'a JSONSchemaProps> {
+    path.split(['.', '[']).try_fold(schema, |place, step| {
+        if step.ends_with(']') {
+            return match place.items.as_ref()? {
+                JSONSchemaPropsOrArray::Schema(item) => Some(item.as_ref()),
+                JSONSchemaPropsOrArray::Schemas(_) => None,
+            };
+        }
+        match place.properties.as_ref().and_then(|properties| properties.get(step)) {
+            Some(property) => Some(property),
+            None => match place.additional_properties.as_ref()? {
+                JSONSchemaPropsOrBool::Schema(value) => Some(value.as_ref()),
+                JSONSchemaPropsOrBool::Bool(_) => None,
+            },
+        }
+    })
+}

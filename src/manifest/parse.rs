@@ -1,0 +1,76 @@
+//! From text to documents. YAML first; JSON that YAML cannot read (tabs) is read as JSON.
+
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+use super::error::{ManifestError, Origin};
+
+/// A file: its name, for messages, and what is in it.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The name.
+    pub name: String,
+    /// The text.
+    pub text: String,
+}
+
+/// A document and where it stands.
+pub(super) struct Document {
+    pub(super) origin: Origin,
+    pub(super) value: Value,
+}
+
+/// All documents of a file. The items of a `List` count as documents.
+pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Box<ManifestError>> {
+    let mut found = Vec::new();
+    for (index, (line, value)) in values(source)?.into_iter().enumerate() {
+        let origin = Origin { file: source.name.clone(), document: index + 1, line };
+        expand(origin, value, &mut found);
+    }
+    if found.is_empty() {
+        return Err(Box::new(ManifestError::Empty { file: source.name.clone() }));
+    }
+    Ok(found)
+}
+
+fn expand(origin: Origin, value: Value, found: &mut Vec<Document>) {
+    match value {
+        Value::Null => {}
+        Value::Object(mut object) if object.get("kind").and_then(Value::as_str) == Some("List") => {
+            if let Some(Value::Array(items)) = object.remove("items") {
+                for item in items {
+                    expand(origin.clone(), item, found);
+                }
+            }
+        }
+        value => found.push(Document { origin, value }),
+    }
+}
+
+fn values(source: &Source) -> Result<Vec<(u64, Value)>, Box<ManifestError>> {
+    let text = source.text.trim_start_matches('\u{feff}');
+    match serde_saphyr::from_multiple::<Spanned<Value>>(text) {
+        Ok(documents) => {
+            Ok(documents.into_iter().map(|it| (it.referenced.line().max(1), it.value)).collect())
+        }
+        Err(yaml) => match json(text) {
+            Some(documents) => Ok(documents),
+            None => Err(Box::new(not_yaml(source, &yaml))),
+        },
+    }
+}
+
+fn json(text: &str) -> Option<Vec<(u64, Value)>> {
+    let documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    let documents: Vec<_> = documents.collect::<Result<_, _>>().ok()?;
+    Some(documents.into_iter().map(|value| (1, value)).collect())
+}
+
+fn not_yaml(source: &Source, error: &serde_saphyr::Error) -> ManifestError {
+    // Without the excerpt: the file may hold Secrets, and one problem is one line.
+    let error = error.without_snippet();
+    let (line, column) = error.location().map_or((1, 1), |at| (at.line().max(1), at.column().max(1)));
+    let message = error.to_string();
+    let message = message.lines().next().unwrap_or_default().to_owned();
+    ManifestError::NotYaml { file: source.name.clone(), line, column, message }
+}

@@ -1,0 +1,160 @@
+//! From objects to validated objects. Every problem of every object is found before anything is said.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    api::{CaptCluster, CaptControlPlane, CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply},
+    model::{
+        Limits, ObjectKey, Problem,
+        apply::{self, ValidatedApply},
+        class,
+        control_plane::{self, ValidatedControlPlane},
+        identity::{self, ValidatedIdentity},
+        network::{self, ValidatedNetwork},
+        template::{self, ValidatedTemplate},
+        text::{ClusterName, ObjectName, Region},
+    },
+};
+
+use super::{
+    core::{ConfigMap, Secret},
+    error::{FieldError, Origin, Warning},
+    load::{Loaded, Manifests},
+    pair::pairs,
+    together,
+};
+
+/// An object with what it means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked<T, V> {
+    /// Its namespace and name.
+    pub key: ObjectKey,
+    /// The object as it was written.
+    pub object: T,
+    /// What it means.
+    pub valid: V,
+    /// Its document.
+    pub origin: Origin,
+}
+
+/// One cluster: its network, its EKS cluster, or both.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// Namespace and name of the cluster, whether or not there is a Cluster object.
+    pub key: ObjectKey,
+    /// Its name in EKS.
+    pub eks_name: ClusterName,
+    /// Its region.
+    pub region: Region,
+    /// Whether it is to be left alone.
+    pub paused: bool,
+    /// Its network.
+    pub network: Option<Checked<CaptCluster, ValidatedNetwork>>,
+    /// Its EKS cluster.
+    pub control_plane: Option<Checked<CaptControlPlane, ValidatedControlPlane>>,
+}
+
+/// Everything that some files say, with nothing left to question.
+#[derive(Clone, Debug, Default)]
+pub struct ValidatedManifests {
+    /// The clusters, by namespace and name.
+    pub units: Vec<Unit>,
+    /// Units of Terraform work that users wrote.
+    pub applies: BTreeMap<ObjectKey, Checked<WorkspaceTemplateApply, ValidatedApply>>,
+    /// Pieces of Terraform.
+    pub templates: BTreeMap<ObjectKey, Checked<WorkspaceTemplate, ValidatedTemplate>>,
+    /// AWS identities.
+    pub identities: BTreeMap<ObjectName, (CaptIdentity, ValidatedIdentity)>,
+    /// Secrets.
+    pub secrets: BTreeMap<ObjectKey, Secret>,
+    /// Config maps.
+    pub config_maps: BTreeMap<ObjectKey, ConfigMap>,
+    /// What a person should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// Looks at every object alone and at all of them together.
+pub fn validate(manifests: &Manifests, limits: &Limits) -> Result<ValidatedManifests, Vec<FieldError>> {
+    let mut errors = Vec::new();
+    let networks = each("CAPTCluster", &manifests.capt_clusters, &mut errors, |key, object| {
+        network::validate(&object.spec, &key.namespace)
+    });
+    let control_planes = each("CAPTControlPlane", &manifests.control_planes, &mut errors, |key, object| {
+        control_plane::validate(&object.spec, &key.namespace, limits)
+    });
+    let applies = each("WorkspaceTemplateApply", &manifests.applies, &mut errors, |key, object| {
+        apply::validate(&object.spec, &key.namespace)
+    });
+    let templates = each("WorkspaceTemplate", &manifests.templates, &mut errors, |_, object| {
+        template::validate(&object.spec)
+    });
+    each("CAPTClusterTemplate", &manifests.cluster_templates, &mut errors, |key, object| {
+        class::cluster(&object.spec, &key.namespace)
+    });
+    each("CAPTControlPlaneTemplate", &manifests.control_plane_templates, &mut errors, |key, object| {
+        class::control_plane(&object.spec, &key.namespace, limits)
+    });
+    let identities = identities(manifests, &mut errors);
+
+    let pairs = pairs(manifests);
+    errors.extend(pairs.errors);
+    let mut warnings = manifests.warnings.clone();
+    warnings.extend(pairs.warnings);
+    let found = together::Found { networks, control_planes, applies, templates };
+    together::check_references(&found, manifests, &mut errors);
+    let units = together::units(&found, pairs.by_cluster, manifests, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let plain = |(key, loaded): (&ObjectKey, &Loaded<Secret>)| (key.clone(), loaded.object.clone());
+    Ok(ValidatedManifests {
+        units,
+        applies: found.applies,
+        templates: found.templates,
+        identities,
+        secrets: manifests.secrets.iter().map(plain).collect(),
+        config_maps: manifests.config_maps.iter().map(|(key, it)| (key.clone(), it.object.clone())).collect(),
+        warnings,
+    })
+}
+
+fn each<T: Clone, V>(
+    kind: &str,
+    objects: &BTreeMap<ObjectKey, Loaded<T>>,
+    errors: &mut Vec<FieldError>,
+    validate: impl Fn(&ObjectKey, &T) -> Result<V, Vec<Problem>>,
+) -> BTreeMap<ObjectKey, Checked<T, V>> {
+    let mut valid = BTreeMap::new();
+    for (key, Loaded { object, origin }) in objects {
+        match validate(key, object) {
+            Ok(meaning) => {
+                let (object, origin) = (object.clone(), origin.clone());
+                valid.insert(key.clone(), Checked { key: key.clone(), object, valid: meaning, origin });
+            }
+            Err(problems) => {
+                let name = format!("{kind} {key}");
+                errors.extend(problems.into_iter().map(|it| FieldError::new(origin, &name, it)));
+            }
+        }
+    }
+    valid
+}
+
+fn identities(
+    manifests: &Manifests,
+    errors: &mut Vec<FieldError>,
+) -> BTreeMap<ObjectName, (CaptIdentity, ValidatedIdentity)> {
+    let mut valid = BTreeMap::new();
+    for (name, Loaded { object, origin }) in &manifests.identities {
+        match identity::validate(&object.spec) {
+            Ok(meaning) => {
+                valid.insert(name.clone(), (object.clone(), meaning));
+            }
+            Err(problems) => {
+                let name = format!("CAPTIdentity {name}");
+                errors.extend(problems.into_iter().map(|it| FieldError::new(origin, &name, it)));
+            }
+        }
+    }
+    valid
+}
