@@ -219,8 +219,7 @@ fn refusal(name: &str) -> Option<&'static str> {
             "the plugin cache is not safe for parallel runs; use a provider mirror"
         }
         "TF_REATTACH_PROVIDERS" => "the driver starts the providers",
-        "TF_INPUT" | "TF_IN_AUTOMATION" | "CHECKPOINT_DISABLE" => "the driver sets it",
-        "HOME" | "TMPDIR" => "the driver sets it",
+        "TF_INPUT" | "TF_IN_AUTOMATION" | "CHECKPOINT_DISABLE" | "HOME" | "TMPDIR" => "the driver sets it",
         "TF_STATE_PERSIST_INTERVAL" => "finished work must be written at once",
         "TF_ENCRYPTION" => "the driver must be able to read the state",
         "AWS_CA_BUNDLE" => "use SSL_CERT_FILE in the environment of capt",

@@ -56,7 +56,7 @@ pub enum OutputError {
         /// The version the file names.
         found: u64,
     },
-    /// OpenTofu's state encryption leaves nothing that can be read without its key.
+    /// `OpenTofu`'s state encryption leaves nothing that can be read without its key.
     #[error(
         "the state file is encrypted, so its outputs cannot be read; remove the `encryption` block from the configuration"
     )]

@@ -19,7 +19,7 @@ pub const OLDEST: Version = Version::new(1, 10, 0);
 /// The two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EngineKind {
-    /// HashiCorp Terraform.
+    /// `HashiCorp` Terraform.
     Terraform,
     /// `OpenTofu`.
     OpenTofu,

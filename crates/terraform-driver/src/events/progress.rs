@@ -52,7 +52,7 @@ impl Progress {
                 };
             }
             Kind::ChangeSummary { operation, counts } if operation.as_str() == "plan" => {
-                self.total.get_or_insert(counts.operations());
+                self.total.get_or_insert_with(|| counts.operations());
             }
             Kind::ApplyStart(hook) => {
                 let started = Started {

@@ -1,0 +1,45 @@
+//! Digests over what was rendered.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+
+use super::{
+    LOCK_FILE,
+    request::{Contents, Fetch},
+};
+
+pub(super) struct Digests {
+    pub(super) all: String,
+    pub(super) init: String,
+}
+
+pub(super) fn of(files: &BTreeMap<String, Contents>, root: &str, fetch: Option<&Fetch>) -> Digests {
+    let matters_to_init = |path: &str| {
+        [".tf", ".tf.json", ".tofu", ".tofu.json", LOCK_FILE].iter().any(|end| path.ends_with(end))
+    };
+    Digests {
+        all: digest(files.iter(), root, fetch),
+        init: digest(files.iter().filter(|(path, _)| matters_to_init(path)), root, fetch),
+    }
+}
+
+fn digest<'a>(
+    files: impl Iterator<Item = (&'a String, &'a Contents)>,
+    root: &str,
+    fetch: Option<&Fetch>,
+) -> String {
+    let mut hash = Sha256::new();
+    // The length goes first, so that no two sequences of fields have the same bytes.
+    let mut field = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    field(root.as_bytes());
+    field(fetch.map_or("", |fetch| &fetch.address).as_bytes());
+    for (path, contents) in files {
+        field(path.as_bytes());
+        field(&contents.bytes);
+    }
+    hash.finalize().iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}"))
+}

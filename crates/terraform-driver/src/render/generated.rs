@@ -1,0 +1,197 @@
+//! The files of configuration that we write: provider and backend.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Files, RenderError,
+    inspect::Inspected,
+    paths,
+    request::{
+        AssumeRole, Backend, Contents, EffectiveBackend, LocalEndpoint, ProviderBlock, Request, Source,
+    },
+};
+
+const PROVIDER_FILE: &str = "capt_provider.tf.json";
+const OVERRIDE_FILE: &str = "capt_provider_override.tf.json";
+const BACKEND_FILE: &str = "capt_backend.tf.json";
+
+/// Services of the local AWS. A service that is not listed would be asked for at its real address.
+const LOCAL_SERVICES: &[&str] = &[
+    "acm",
+    "autoscaling",
+    "cloudwatch",
+    "dynamodb",
+    "ec2",
+    "ecr",
+    "eks",
+    "elb",
+    "elbv2",
+    "events",
+    "iam",
+    "kms",
+    "lambda",
+    "logs",
+    "rds",
+    "resourcegroupstaggingapi",
+    "route53",
+    "s3",
+    "secretsmanager",
+    "servicequotas",
+    "sns",
+    "sqs",
+    "ssm",
+    "sts",
+];
+
+/// Names that a source must not bring.
+pub(super) fn is_reserved(name: &str) -> bool {
+    let ours =
+        [PROVIDER_FILE, OVERRIDE_FILE, BACKEND_FILE, "terraform.tfvars.json", "upstream.auto.tfvars.json"];
+    ours.contains(&name) || name == "varmap.auto.tfvars.json" || name.starts_with("varfile-")
+}
+
+// === provider ===
+
+pub(super) fn provider(request: &Request, root: &Inspected, files: &mut Files) {
+    let Some(block) = &request.provider else { return };
+    // Without the files of a remote root nothing is known; the block is harmless then.
+    let needed = root.uses_aws || !root.is_complete || matches!(request.source, Source::Module(_));
+    if !root.aws_providers.contains(&None) && needed {
+        let body = with_local(real(block), block.local.as_ref());
+        files.add(PROVIDER_FILE, config(request, json!({"provider": {"aws": body}})));
+    }
+    if let Some(local) = &block.local
+        && !root.aws_providers.is_empty()
+    {
+        let overrides: Vec<Value> = root
+            .aws_providers
+            .iter()
+            .map(|alias| {
+                let body: Map<_, _> =
+                    alias.iter().map(|alias| ("alias".to_owned(), literal(alias))).collect();
+                with_local(body, Some(local))
+            })
+            .collect();
+        files.add(OVERRIDE_FILE, config(request, json!({"provider": {"aws": overrides}})));
+    }
+}
+
+fn real(block: &ProviderBlock) -> Map<String, Value> {
+    let ProviderBlock { region, local: _, assume_role, default_tags, allowed_account_ids } = block;
+    let mut body = Map::new();
+    body.insert("region".to_owned(), literal(region));
+    if let Some(AssumeRole { role_arn, session_name, external_id }) = assume_role {
+        let fields = [
+            ("role_arn", Some(role_arn)),
+            ("session_name", session_name.as_ref()),
+            ("external_id", external_id.as_ref()),
+        ];
+        let set = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), literal(value?))));
+        body.insert("assume_role".to_owned(), json!([set.collect::<Map<_, _>>()]));
+    }
+    if !default_tags.is_empty() {
+        let tags: Map<_, _> = default_tags.iter().map(|(key, value)| (escape(key), literal(value))).collect();
+        body.insert("default_tags".to_owned(), json!([{ "tags": tags }]));
+    }
+    if !allowed_account_ids.is_empty() {
+        let ids: Vec<Value> = allowed_account_ids.iter().map(|id| literal(id)).collect();
+        body.insert("allowed_account_ids".to_owned(), Value::from(ids));
+    }
+    body
+}
+
+/// Credentials that mean nothing and endpoints that reach nothing but the local AWS.
+fn with_local(mut body: Map<String, Value>, local: Option<&LocalEndpoint>) -> Value {
+    if let Some(LocalEndpoint { url }) = local {
+        let endpoints: Map<_, _> =
+            LOCAL_SERVICES.iter().map(|&service| (service.to_owned(), literal(url))).collect();
+        for (name, value) in [
+            ("access_key", json!("test")),
+            ("secret_key", json!("test")),
+            ("skip_credentials_validation", json!(true)),
+            ("skip_metadata_api_check", json!("true")),
+            ("skip_region_validation", json!(true)),
+            ("s3_use_path_style", json!(true)),
+            ("endpoints", json!([endpoints])),
+        ] {
+            body.insert(name.to_owned(), value);
+        }
+    }
+    Value::Object(body)
+}
+
+// === backend ===
+
+pub(super) fn backend(
+    request: &Request,
+    root: &Inspected,
+    files: &mut Files,
+) -> Result<EffectiveBackend, RenderError> {
+    if let Some(kind) = &root.backend {
+        return Ok(EffectiveBackend::Other { kind: kind.clone() });
+    }
+    let (kind, settings, effective) = match &request.backend {
+        Backend::Local { path } => {
+            let path = paths::relative(path)?;
+            let place = EffectiveBackend::Local { path: paths::join(&files.root, &path) };
+            ("local", [("path".to_owned(), Value::from(path))].into_iter().collect(), place)
+        }
+        Backend::Other { kind, settings } => {
+            (kind.as_str(), settings.clone(), EffectiveBackend::Other { kind: kind.clone() })
+        }
+    };
+    if let Some((name, _)) = settings.iter().find(|(_, value)| has_template(value)) {
+        return Err(RenderError::BackendTemplate { name: name.clone() });
+    }
+    let contents = config(request, json!({"terraform": {"backend": {kind: settings}}}));
+    // Settings of a backend may hold credentials.
+    let contents = if kind == "local" { contents } else { Contents::secret(contents.bytes) };
+    files.add(BACKEND_FILE, contents);
+    Ok(effective)
+}
+
+fn has_template(value: &Value) -> bool {
+    match value {
+        Value::String(text) => escape(text) != *text,
+        Value::Array(items) => items.iter().any(has_template),
+        Value::Object(map) => map.values().any(has_template),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+// === text ===
+
+/// A string that terraform reads back as it is, where it reads templates.
+fn literal(text: &str) -> Value {
+    Value::from(escape(text))
+}
+
+fn escape(text: &str) -> String {
+    text.replace("${", "$${").replace("%{", "%%{")
+}
+
+fn config(request: &Request, mut body: Value) -> Contents {
+    let Request { namespace, name, .. } = request;
+    if let Some(map) = body.as_object_mut() {
+        let note = format!("Written by capt for the workspace {namespace}/{name}. Changes are lost.");
+        map.insert("//".to_owned(), Value::from(note));
+    }
+    Contents::plain(pretty(&body))
+}
+
+/// Indented, keys sorted, a line break at the end: equal values have equal bytes.
+pub(super) fn pretty(value: &Value) -> Vec<u8> {
+    format!("{:#}\n", sorted(value)).into_bytes()
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| key.as_str());
+            entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+        }
+        scalar => scalar.clone(),
+    }
+}
