@@ -1,1 +1,431 @@
+//! Files as people write them, right and wrong.
 
+use super::*;
+use crate::model::{Limits, fargate::ValidatedProfile, network::NetworkSource};
+
+const NETWORK: &str = "
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: CAPTCluster
+metadata: {name: harbour}
+spec: {region: eu-central-1}
+";
+
+const CONTROL_PLANE: &str = "
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: CAPTControlPlane
+metadata: {name: harbour}
+spec:
+  version: v1.33.0
+  additionalFargateProfiles:
+  - name: apps
+    selectors: [{namespace: 'team-*', labels: {tier: web}}]
+";
+
+fn source(name: &str, text: &str) -> Source {
+    Source { name: name.to_owned(), text: text.to_owned() }
+}
+
+fn lines(text: &str) -> Vec<String> {
+    match load(&[source("x.yaml", text)]) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn verdict(text: &str) -> Result<ValidatedManifests, Vec<String>> {
+    let manifests = load(&[source("x.yaml", text)])
+        .map_err(|it| it.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    validate(&manifests, &Limits::default()).map_err(|it| it.iter().map(ToString::to_string).collect())
+}
+
+#[track_caller]
+fn one_line(text: &str, expected: &str) {
+    assert_eq!(lines(text), [expected.to_owned()]);
+}
+
+#[test]
+fn two_documents_of_one_cluster_become_one_unit() {
+    let valid = verdict(&format!("{NETWORK}---{CONTROL_PLANE}")).unwrap();
+    let [unit] = valid.units.as_slice() else { panic!("{:?}", valid.units) };
+    assert_eq!(unit.key.to_string(), "default/harbour");
+    assert_eq!(unit.eks_name.as_str(), "harbour");
+    assert_eq!(unit.region.as_str(), "eu-central-1");
+    let network = &unit.network.as_ref().unwrap().valid;
+    assert!(matches!(&network.source, NetworkSource::BuiltIn(vpc) if vpc.cidr.to_string() == "10.0.0.0/16"));
+    let control_plane = &unit.control_plane.as_ref().unwrap().valid;
+    assert_eq!(control_plane.version.to_string(), "1.33");
+    let names: Vec<_> =
+        control_plane.profiles.iter().map(|ValidatedProfile { name, .. }| name.as_str()).collect();
+    assert_eq!(names, ["apps"]);
+}
+
+#[test]
+fn a_cluster_object_pairs_by_reference_and_not_by_name() {
+    for (version, reference) in [("v1beta1", "apiVersion: X/v1beta1"), ("v1beta2", "apiGroup: X")] {
+        let infra = reference.replace('X', "infrastructure.cluster.x-k8s.io");
+        let control = reference.replace('X', "controlplane.cluster.x-k8s.io");
+        let text = format!(
+            "
+apiVersion: cluster.x-k8s.io/{version}
+kind: Cluster
+metadata: {{name: ferry, namespace: ports, labels: {{env: dev}}}}
+spec:
+  clusterNetwork: {{pods: {{cidrBlocks: [192.168.0.0/16]}}}}
+  infrastructureRef: {{{infra}, kind: CAPTCluster, name: ferry-x7k2}}
+  controlPlaneRef: {{{control}, kind: CAPTControlPlane, name: ferry-p9q1}}
+---{}---{}",
+            NETWORK.replace("name: harbour", "name: ferry-x7k2, namespace: ports"),
+            CONTROL_PLANE.replace("name: harbour", "name: ferry-p9q1, namespace: ports")
+        );
+        let valid = verdict(&text).unwrap();
+        let [unit] = valid.units.as_slice() else { panic!("{:?}", valid.units) };
+        assert_eq!((unit.key.to_string().as_str(), unit.eks_name.as_str()), ("ports/ferry", "ferry"));
+        assert_eq!(unit.network.as_ref().unwrap().key.name.as_str(), "ferry-x7k2");
+        assert_eq!(unit.control_plane.as_ref().unwrap().key.name.as_str(), "ferry-p9q1");
+    }
+}
+
+#[test]
+fn the_cluster_name_label_pairs_objects_of_different_names() {
+    let label = "labels: {cluster.x-k8s.io/cluster-name: lighthouse}";
+    let text = format!(
+        "{}---{}",
+        NETWORK.replace("name: harbour", &format!("name: net, {label}")),
+        CONTROL_PLANE.replace("name: harbour", &format!("name: cp, {label}"))
+    );
+    let valid = verdict(&text).unwrap();
+    assert_eq!(valid.units.len(), 1);
+    assert_eq!(valid.units[0].eks_name.as_str(), "lighthouse");
+}
+
+#[test]
+fn a_reference_to_an_object_that_is_not_there_is_named() {
+    let text = "
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: ferry}
+spec:
+  infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: CAPTCluster, name: nowhere}
+";
+    assert_eq!(
+        verdict(text).unwrap_err(),
+        [
+            "x.yaml: Cluster default/ferry: spec.infrastructureRef: CAPTCluster default/nowhere is in none of the files; \
+          add its file, or correct the reference"
+        ]
+    );
+}
+
+#[test]
+fn an_empty_file_is_an_error() {
+    for text in ["", "   \n", "# only a comment\n", "---\n---\n"] {
+        one_line(text, "x.yaml: the file is empty; write at least one object into it");
+    }
+}
+
+#[test]
+fn text_that_is_not_yaml_is_an_error_with_its_line() {
+    let errors = lines("apiVersion: v1\nkind: [unclosed\n");
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].starts_with("x.yaml: line ") && errors[0].contains("not YAML"), "{errors:?}");
+    assert!(!errors[0].contains('\n'), "{errors:?}");
+    assert!(lines("\u{1}\u{2}binary")[0].contains("not YAML"));
+    assert!(lines("a: 1\na: 2\n")[0].contains("not YAML"), "a key that is there twice");
+}
+
+#[test]
+fn json_is_read_also_with_tabs() {
+    let json = "{\n\t\"apiVersion\": \"infrastructure.cluster.x-k8s.io/v1beta1\",\n\t\"kind\": \"CAPTCluster\",\n\t\
+                \"metadata\": {\"name\": \"harbour\"},\n\t\"spec\": {\"region\": \"eu-central-1\"}\n}\n";
+    assert_eq!(verdict(json).unwrap().units.len(), 1);
+}
+
+#[test]
+fn the_items_of_a_list_are_documents() {
+    let text = "
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: CAPTCluster, metadata: {name: a}, spec: {region: eu-west-1}}
+- {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: CAPTCluster, metadata: {name: b}, spec: {region: eu-west-1}}
+";
+    assert_eq!(verdict(text).unwrap().units.len(), 2);
+}
+
+#[test]
+fn a_document_that_is_no_object_or_does_not_say_its_type_is_named_by_its_line() {
+    one_line(
+        "just text",
+        "x.yaml: line 1: document 1 is not a Kubernetes object; give it apiVersion, kind and metadata",
+    );
+    one_line(
+        &format!("{NETWORK}---\nkind: CAPTCluster\n"),
+        "x.yaml: line 7: document 2 has no apiVersion; add it",
+    );
+    one_line("apiVersion: v1\n", "x.yaml: line 1: document 1 has no kind; add it");
+    one_line(
+        "{apiVersion: v1, kind: Secret, metadata: {}}",
+        "x.yaml: line 1: document 1 has no metadata.name; add it",
+    );
+}
+
+#[test]
+fn an_unknown_field_is_named_with_those_that_are_known() {
+    let errors = lines(
+        &NETWORK.replace("region: eu-central-1", "region: eu-central-1, vpcConfig: {cdir: 10.0.0.0/16}"),
+    );
+    assert_eq!(errors.len(), 1);
+    assert!(
+        errors[0]
+            .starts_with("x.yaml: line 2: CAPTCluster default/harbour: spec.vpcConfig.cdir: unknown field; "),
+        "{errors:?}"
+    );
+    assert!(errors[0].contains("cidr") && errors[0].contains("natGateways"), "{errors:?}");
+    let errors = lines(&CONTROL_PLANE.replace("- name: apps", "- name: apps\n    slectors: []"));
+    assert!(errors[0].contains("spec.additionalFargateProfiles[0].slectors: unknown field"), "{errors:?}");
+    let errors = lines(&NETWORK.replace("{name: harbour}", "{name: harbour, labls: {}}"));
+    assert!(errors[0].contains("metadata.labls: unknown field"), "{errors:?}");
+}
+
+#[test]
+fn every_unknown_field_is_listed() {
+    let errors = lines(&NETWORK.replace("region: eu-central-1", "region: eu-central-1, regoin: x, vpcId: y"));
+    assert_eq!(errors.len(), 2, "{errors:?}");
+}
+
+#[test]
+fn a_missing_field_is_named_by_its_full_path() {
+    one_line(
+        &CONTROL_PLANE.replace("    selectors: [{namespace: 'team-*', labels: {tier: web}}]\n", ""),
+        "x.yaml: line 2: CAPTControlPlane default/harbour: spec.additionalFargateProfiles[0].selectors: is missing; add it",
+    );
+    one_line(
+        &NETWORK.replace("region: eu-central-1", "retainVpcOnDelete: true"),
+        "x.yaml: line 2: CAPTCluster default/harbour: spec.region: is missing; add it",
+    );
+}
+
+#[test]
+fn a_wrong_type_is_named_by_its_full_path() {
+    one_line(
+        &CONTROL_PLANE.replace("version: v1.33.0", "version: 1.30"),
+        "x.yaml: line 2: CAPTControlPlane default/harbour: spec.version: invalid type: floating point `1.3`, \
+         expected a string; put the value in quotes",
+    );
+    let errors =
+        lines(&NETWORK.replace("region: eu-central-1", "region: eu-central-1, vpcConfig: {tags: [a]}"));
+    assert!(errors[0].contains("spec.vpcConfig.tags: invalid type: sequence"), "{errors:?}");
+    let errors = lines(
+        &NETWORK.replace("region: eu-central-1", "region: eu-central-1, vpcConfig: {natGateways: Two}"),
+    );
+    assert!(
+        errors[0].contains("spec.vpcConfig.natGateways: unknown variant `Two`, expected one of"),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn two_documents_of_one_name_are_an_error_that_names_both_places() {
+    let sources = [source("a.yaml", NETWORK), source("b.yaml", &format!("\n\n{NETWORK}"))];
+    let errors: Vec<_> = load(&sources).unwrap_err().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        errors,
+        [
+            "b.yaml: line 4: CAPTCluster default/harbour is there twice, first at a.yaml: line 2; rename or remove one of them"
+        ]
+    );
+    let elsewhere = NETWORK.replace("{name: harbour}", "{name: harbour, namespace: other}");
+    assert!(load(&[source("a.yaml", NETWORK), source("b.yaml", &elsewhere)]).is_ok());
+}
+
+#[test]
+fn a_kind_of_ours_that_is_misspelt_is_an_error_and_a_foreign_one_is_left_out() {
+    let errors = lines(&NETWORK.replace("CAPTCluster", "CaptCluster"));
+    assert_eq!(
+        errors,
+        ["x.yaml: line 2: infrastructure.cluster.x-k8s.io/v1beta1 has no kind CaptCluster; \
+          write apiVersion infrastructure.cluster.x-k8s.io/v1beta1 and kind CAPTCluster"]
+    );
+    assert!(lines(&NETWORK.replace("CAPTCluster", "CAPTNetwork"))[0].contains("known are CAPTCluster, "));
+    assert!(lines(&NETWORK.replace("CAPTCluster", "CaptMachine"))[0].contains("not machines"));
+    assert!(lines(&NETWORK.replace("v1beta1", "v1alpha1"))[0].contains("write apiVersion"));
+
+    let foreign = "apiVersion: addons.cluster.x-k8s.io/v1alpha1\nkind: HelmChartProxy\nmetadata: {name: cert-manager}\n";
+    let manifests = load(&[source("x.yaml", &format!("{foreign}---{NETWORK}"))]).unwrap();
+    let warnings: Vec<_> = manifests.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        ["x.yaml: line 1: HelmChartProxy default/cert-manager is not a kind of capt and is left out"]
+    );
+}
+
+#[test]
+fn a_null_is_as_good_as_nothing_but_for_the_users_own_json() {
+    let text =
+        NETWORK.replace("region: eu-central-1", "region: eu-central-1, vpcConfig: {tags: null, cidr: ~}");
+    assert_eq!(verdict(&text).unwrap().units.len(), 1);
+    let apply = "
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata: {name: net}
+spec: {module: vpc, region: eu-west-1, inputs: {name: net, existing_vpc_id: null}}
+";
+    let manifests = load(&[source("x.yaml", apply)]).unwrap();
+    let (_, loaded) = manifests.applies.first_key_value().unwrap();
+    assert!(loaded.object.spec.inputs.as_ref().unwrap()["existing_vpc_id"].is_null());
+}
+
+#[test]
+fn an_object_without_a_spec_is_read_and_the_missing_field_is_named() {
+    for spec in ["", "spec:\n", "spec: {}\n"] {
+        let text = NETWORK.replace("spec: {region: eu-central-1}\n", spec);
+        let errors = verdict(&text).unwrap_err();
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert!(errors[0].contains("spec.region: "), "{errors:?}");
+    }
+}
+
+#[test]
+fn all_problems_of_all_objects_are_reported_at_once() {
+    let text = format!(
+        "{}---{}",
+        NETWORK.replace("eu-central-1", "Frankfurt"),
+        CONTROL_PLANE
+            .replace("v1.33.0", "latest")
+            .replace("[{namespace: 'team-*', labels: {tier: web}}]", "[]")
+            .replace("name: apps", "name: eks-apps")
+    );
+    assert_eq!(
+        verdict(&text).unwrap_err(),
+        [
+            "x.yaml: CAPTCluster default/harbour: spec.region: \"Frankfurt\" is not an AWS region; \
+             write one such as eu-central-1 or us-gov-west-1",
+            "x.yaml: CAPTControlPlane default/harbour: spec.version: \"latest\" is not a Kubernetes version; \
+             write one such as v1.33.0 or \"1.33\"; EKS knows no latest",
+            "x.yaml: CAPTControlPlane default/harbour: spec.additionalFargateProfiles[0].name: \"eks-apps\" is not a name \
+             for a Fargate profile; use 1 to 100 letters, digits, '-' and '_', start with a letter or digit, and not with \
+             eks-, which AWS keeps for itself",
+            "x.yaml: CAPTControlPlane default/harbour: spec.additionalFargateProfiles[0].selectors: must have at least one \
+             selector; add one, such as a namespace",
+        ]
+    );
+}
+
+#[test]
+fn a_quota_is_a_setting_and_the_message_names_it() {
+    let selectors = |count: usize| {
+        let list: Vec<_> = (0..count).map(|index| format!("{{namespace: ns-{index}}}")).collect();
+        CONTROL_PLANE.replace("{namespace: 'team-*', labels: {tier: web}}", &list.join(", "))
+    };
+    assert!(verdict(&format!("{NETWORK}---{}", selectors(5))).is_ok());
+    let text = format!("{NETWORK}---{}", selectors(6));
+    let errors = verdict(&text).unwrap_err();
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].contains("selectors: has 6 selectors, and the limit is 5"), "{errors:?}");
+    assert!(errors[0].contains(Limits::SELECTORS_SETTING), "{errors:?}");
+    let manifests = load(&[source("x.yaml", &text)]).unwrap();
+    let raised = Limits { selectors_per_profile: 6, ..Limits::default() };
+    assert!(validate(&manifests, &raised).is_ok());
+}
+
+#[test]
+fn the_clusters_own_profile_counts_against_the_quota() {
+    let profiles = |count: usize, more: &str| {
+        let list: Vec<_> = (0..count)
+            .map(|index| format!("{{name: p{index}, selectors: [{{namespace: n{index}}}]}}"))
+            .collect();
+        format!(
+            "{NETWORK}---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta1
+kind: CAPTControlPlane
+metadata: {{name: harbour}}
+spec: {{version: '1.33', additionalFargateProfiles: [{}]{more}}}
+",
+            list.join(", ")
+        )
+    };
+    assert!(verdict(&profiles(9, "")).is_ok());
+    assert!(
+        verdict(&profiles(10, "")).unwrap_err()[0]
+            .contains("11 Fargate profiles, the cluster's own among them")
+    );
+    assert!(verdict(&profiles(10, ", controlPlaneConfig: {systemFargateProfile: false}")).is_ok());
+}
+
+#[test]
+fn what_two_objects_say_must_agree() {
+    let with = |config: &str| format!("{NETWORK}---{CONTROL_PLANE}  controlPlaneConfig: {config}\n");
+    let errors = verdict(&with("{region: eu-west-1}")).unwrap_err();
+    assert!(
+        errors[0]
+            .contains("spec.controlPlaneConfig.region: is eu-west-1, and the CAPTCluster is in eu-central-1")
+    );
+    let errors = verdict(&with("{serviceIpv4Cidr: 10.0.16.0/20}")).unwrap_err();
+    assert!(errors[0].contains("10.0.16.0/20 overlaps the VPC's 10.0.0.0/16"), "{errors:?}");
+    let errors = verdict(CONTROL_PLANE).unwrap_err();
+    assert!(errors[0].contains("no CAPTCluster belongs to this control plane"), "{errors:?}");
+
+    let other = NETWORK.replace("name: harbour", "name: pier");
+    let second = CONTROL_PLANE.replace("name: harbour", "name: pier");
+    let same = format!("{NETWORK}---{CONTROL_PLANE}---{other}---{second}  eksClusterName: harbour\n");
+    assert!(
+        verdict(&same).unwrap_err()[0].contains("harbour is also the EKS name of cluster default/harbour")
+    );
+}
+
+#[test]
+fn a_template_that_is_not_in_the_files_is_named() {
+    let text =
+        NETWORK.replace("region: eu-central-1", "region: eu-central-1, vpcTemplateRef: {name: vpc-template}");
+    assert_eq!(
+        verdict(&text).unwrap_err(),
+        [
+            "x.yaml: CAPTCluster default/harbour: spec.vpcTemplateRef: WorkspaceTemplate default/vpc-template is in none of \
+          the files; add its file"
+        ]
+    );
+}
+
+#[test]
+fn secrets_are_decoded_and_never_shown() {
+    let text = "
+apiVersion: v1
+kind: Secret
+metadata: {name: creds}
+data: {token: aHVudGVyMg==}
+stringData: {plain: swordfish}
+";
+    let manifests = load(&[source("x.yaml", text)]).unwrap();
+    let secret = &manifests.secrets.first_key_value().unwrap().1.object;
+    assert_eq!(secret.value("token").unwrap().reveal(), b"hunter2");
+    assert_eq!(secret.value("plain").unwrap().reveal(), b"swordfish");
+    let shown = format!("{manifests:?}");
+    assert!(
+        shown.contains("<redacted>") && !shown.contains("hunter2") && !shown.contains("swordfish"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn an_error_about_a_secret_does_not_repeat_its_value() {
+    for (data, message) in [
+        ("data: {token: 'hunter2!'}", "data.token: is not base64"),
+        ("stringData: {token: 4711}", "stringData.token: is not a string"),
+        ("data: hunter2", "data: has the wrong type"),
+    ] {
+        let errors = lines(&format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: creds}}\n{data}\n"));
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].contains(message), "{errors:?}");
+        assert!(!errors[0].contains("hunter2") && !errors[0].contains("4711"), "{errors:?}");
+    }
+}
+
+#[test]
+fn quotes_newlines_and_placeholders_in_values_survive() {
+    let text = NETWORK.replace(
+        "region: eu-central-1",
+        r#"region: eu-central-1, vpcConfig: {tags: {owner: "a \"b\"\n${c} %{d}"}}"#,
+    );
+    let valid = verdict(&text).unwrap();
+    assert_eq!(valid.units[0].network.as_ref().unwrap().valid.tags["owner"], "a \"b\"\n${c} %{d}");
+}
