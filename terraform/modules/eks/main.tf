@@ -65,7 +65,7 @@ resource "aws_eks_cluster" "this" {
     subnet_ids              = var.private_subnets
     endpoint_private_access = var.endpoint_private_access
     endpoint_public_access  = var.endpoint_public_access
-    # EKS forgets the ranges of an endpoint that is off; repeating them would be drift for ever.
+    # While the endpoint is off EKS answers with the ranges it had before, or with none: both are right.
     public_access_cidrs = var.endpoint_public_access ? var.endpoint_public_cidrs : null
   }
 

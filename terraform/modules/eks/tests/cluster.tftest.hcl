@@ -180,7 +180,7 @@ run "a_private_cluster_sends_no_public_ranges" {
   # The value must come from AWS: a configured one would be drift.
   assert {
     condition     = can(regex("public_access_cidrs += var.endpoint_public_access \\? var.endpoint_public_cidrs : null", file("${path.module}/main.tf")))
-    error_message = "ranges of an endpoint that is off are drift for ever"
+    error_message = "the ranges of an endpoint that is off belong to AWS"
   }
 }
 
