@@ -186,9 +186,8 @@ fn profile_state(front: &Front, order: ProfileOrder) -> Outcome {
         if order.next {
             return plan(state, order);
         }
-        let clusters = state.regions.values_mut().filter_map(|clusters| clusters.get_mut(&order.cluster));
-        let Some(profile) = clusters.filter_map(|cluster| cluster.profiles.get_mut(&order.profile)).next()
-        else {
+        let mut clusters = state.regions.values_mut().filter_map(|clusters| clusters.get_mut(&order.cluster));
+        let Some(profile) = clusters.find_map(|cluster| cluster.profiles.get_mut(&order.profile)) else {
             let why = format!("there is no profile {} in a cluster {}", order.profile, order.cluster);
             return Err(Refusal(StatusCode::NOT_FOUND, why));
         };

@@ -85,7 +85,7 @@ impl Cloud {
         };
         let mut form = format!("Action={action}&Version={version}");
         for (key, value) in params {
-            form.push_str(&format!("&{}={}", encode(key), encode(value)));
+            form.extend(["&", &encode(key), "=", &encode(value)]);
         }
         let request = signed(caller, service, region)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-8");
@@ -338,7 +338,10 @@ mod tests {
         true
     )]
     #[case(r#"{"Statement":{"Effect":"Allow","Principal":{"Service":["ec2.amazonaws.com","eks-fargate-pods.amazonaws.com"]}}}"#, true)]
-    #[case(r#"%7B%22Statement%22%3A%5B%7B%22Effect%22%3A%22Allow%22%2C%22Principal%22%3A%7B%22Service%22%3A%22eks-fargate-pods.amazonaws.com%22%7D%7D%5D%7D"#, true)]
+    #[case(
+        "%7B%22Statement%22%3A%5B%7B%22Effect%22%3A%22Allow%22%2C%22Principal%22%3A%7B%22Service%22%3A%22eks-fargate-pods.amazonaws.com%22%7D%7D%5D%7D",
+        true
+    )]
     #[case(
         r#"{"Statement":[{"Effect":"Deny","Principal":{"Service":"eks-fargate-pods.amazonaws.com"}}]}"#,
         false

@@ -144,7 +144,7 @@ fn is_ours(list: &List, node: Node<'_, '_>, default_vpcs: &BTreeSet<String>) -> 
 }
 
 async fn iam(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), Error> {
-    let lists: [(&str, &str, &str, (&str, &str)); 5] = [
+    let lists: [(&str, &str, &'static str, (&str, &str)); 5] = [
         ("ListRoles", "Roles", "role", ("Arn", "RoleName")),
         ("ListPolicies", "Policies", "policy", ("Arn", "PolicyName")),
         ("ListInstanceProfiles", "InstanceProfiles", "instance-profile", ("Arn", "InstanceProfileName")),
@@ -156,7 +156,7 @@ async fn iam(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), E
         read(&answer, action, |xml| {
             items.extend(members(xml.root(), set).map(|node| Item {
                 service: "iam",
-                r#type: kind_name(kind),
+                r#type: kind,
                 region: "global".to_owned(),
                 id: child_text(node, id),
                 name: child_text(node, name),
@@ -165,10 +165,6 @@ async fn iam(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), E
         })?;
     }
     Ok(())
-}
-
-fn kind_name(kind: &'static str) -> &'static str {
-    kind
 }
 
 async fn keys(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), Error> {

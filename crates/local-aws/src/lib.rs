@@ -1,6 +1,6 @@
 //! A local AWS: EKS answered from a model with the rules of the real one, everything else handed to moto.
 //!
-//! One front door on the loopback interface looks at the SigV4 scope of each request. `eks` goes to the model in this
+//! One front door on the loopback interface looks at the `SigV4` scope of each request. `eks` goes to the model in this
 //! crate; every other service goes, unchanged and streaming, to a moto server that this crate starts, watches and
 //! stops. The admin path `/_capt/…` injects faults and lists what exists. See the README for both.
 //!

@@ -109,12 +109,11 @@ async fn drain(stderr: ChildStderr, mut log: Option<File>, tail: watch::Sender<S
     let mut lines = BufReader::new(stderr).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         let text = String::from_utf8_lossy(&line).into_owned();
-        match &mut log {
-            Some(file) => {
-                file.write_all(format!("{text}\n").as_bytes()).await.ok();
-                file.flush().await.ok();
-            }
-            None => tracing::debug!(target: "local_aws::moto", "{text}"),
+        if let Some(file) = &mut log {
+            file.write_all(format!("{text}\n").as_bytes()).await.ok();
+            file.flush().await.ok();
+        } else {
+            tracing::warn!(target: "local_aws::moto", "{text}");
         }
         tail.send_modify(|kept| {
             kept.push_str(&text);

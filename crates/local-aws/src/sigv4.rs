@@ -1,4 +1,4 @@
-//! Reads who a request is for from its SigV4 scope. Signatures are not checked: this is a local AWS.
+//! Reads who a request is for from its `SigV4` scope. Signatures are not checked: this is a local AWS.
 
 use hyper::{HeaderMap, header::AUTHORIZATION};
 

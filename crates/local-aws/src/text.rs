@@ -6,16 +6,9 @@ pub(crate) fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        match escape_at(bytes, at) {
-            Some(decoded) => {
-                out.push(decoded);
-                at += 3;
-            }
-            None => {
-                out.push(byte);
-                at += 1;
-            }
-        }
+        let escape = escape_at(bytes, at);
+        out.push(escape.unwrap_or(byte));
+        at += if escape.is_some() { 3 } else { 1 };
     }
     String::from_utf8_lossy(&out).into_owned()
 }
@@ -36,10 +29,14 @@ pub(crate) fn encode(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
         }
     }
     out
+}
+
+fn hex(digit: u8) -> char {
+    char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 /// The decoded pairs of a query string or form, in order.

@@ -12,7 +12,7 @@ use super::{
     error::{ApiError, ApiResult},
     page::{Query, page},
     rules, seconds,
-    state::{AuthMode, Cluster, ClusterStatus, State, Tags, Vpc},
+    state::{AuthMode, Cluster, ClusterStatus, State, Tags, VpcConfig},
     versions,
 };
 
@@ -173,7 +173,7 @@ fn build(ctx: &Context<'_>, input: CreateCluster) -> ApiResult<Cluster> {
         },
         auth_mode: input.access_config.and_then(|c| c.authentication_mode).unwrap_or(AuthMode::ConfigMap),
         encryption,
-        upgrade_policy: rules::support_type(input.upgrade_policy.and_then(|p| p.support_type))?,
+        upgrade_policy: rules::support_type(input.upgrade_policy.and_then(|p| p.support_type).as_deref())?,
         zonal_shift: input.zonal_shift_config.and_then(|switch| switch.enabled).unwrap_or(false),
         deletion_protection: input.deletion_protection.unwrap_or(false),
         remote_network: input.remote_network_config,
@@ -190,13 +190,13 @@ fn build(ctx: &Context<'_>, input: CreateCluster) -> ApiResult<Cluster> {
     })
 }
 
-fn build_vpc(ctx: &Context<'_>, request: VpcRequest) -> ApiResult<Vpc> {
+fn build_vpc(ctx: &Context<'_>, request: VpcRequest) -> ApiResult<VpcConfig> {
     let subnet_ids = request.subnet_ids.unwrap_or_default();
     let vpc_id = rules::cluster_subnets(&subnet_ids, &ctx.facts)?;
     let public_access = request.endpoint_public_access.unwrap_or(true);
     let private_access = request.endpoint_private_access.unwrap_or(false);
     let public_cidrs = rules::endpoint_access(public_access, private_access, request.public_access_cidrs)?;
-    Ok(Vpc {
+    Ok(VpcConfig {
         vpc_id,
         subnet_ids,
         security_group_ids: request.security_group_ids.unwrap_or_default(),
@@ -297,7 +297,7 @@ fn endpoint(cluster: &Cluster, ctx: &Context<'_>) -> String {
     }
 }
 
-fn vpc_view(vpc: &Vpc) -> Value {
+fn vpc_view(vpc: &VpcConfig) -> Value {
     json!({
         "subnetIds": vpc.subnet_ids,
         "securityGroupIds": vpc.security_group_ids,

@@ -201,9 +201,9 @@ fn view(profile: &Profile, cluster: &str) -> Value {
     let selectors: Vec<_> = profile
         .selectors
         .iter()
-        .map(|selector| match selector.labels.is_empty() {
-            true => json!({ "namespace": selector.namespace }),
-            false => json!({ "namespace": selector.namespace, "labels": selector.labels }),
+        .map(|selector| {
+            let labels = (!selector.labels.is_empty()).then_some(&selector.labels);
+            json!({ "namespace": selector.namespace, "labels": labels })
         })
         .collect();
     json!({

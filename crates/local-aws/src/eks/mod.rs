@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 mod access;
+mod access_policy;
 mod addon;
 mod catalog;
 mod cluster;
@@ -101,12 +102,12 @@ fn answer_access(
         Op::DescribeAccessEntry => access::describe(state, ctx, first, second),
         Op::UpdateAccessEntry => access::update(state, ctx, first, second, parse(body)?),
         Op::DeleteAccessEntry => access::delete(state, ctx, first, second),
-        Op::AssociateAccessPolicy => access::associate_policy(state, ctx, first, second, parse(body)?),
-        Op::ListAssociatedAccessPolicies => access::list_associated(state, ctx, first, second, query),
+        Op::AssociateAccessPolicy => access_policy::associate(state, ctx, first, second, parse(body)?),
+        Op::ListAssociatedAccessPolicies => access_policy::list_associated(state, ctx, first, second, query),
         Op::DisassociateAccessPolicy => {
-            access::disassociate_policy(state, ctx, first, second, route.param(2))
+            access_policy::disassociate(state, ctx, first, second, route.param(2))
         }
-        Op::ListAccessPolicies => access::list_policies(ctx, query),
+        Op::ListAccessPolicies => access_policy::list(ctx, query),
         Op::CreatePodIdentityAssociation => pod_identity::create(state, ctx, first, parse(body)?),
         Op::ListPodIdentityAssociations => pod_identity::list(state, ctx, first, query),
         Op::DescribePodIdentityAssociation => pod_identity::describe(state, ctx, first, second),

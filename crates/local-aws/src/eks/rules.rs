@@ -157,8 +157,8 @@ pub(crate) fn encryption(config: &[Value]) -> ApiResult<()> {
     Ok(())
 }
 
-pub(crate) fn support_type(asked: Option<String>) -> ApiResult<String> {
-    match asked.as_deref() {
+pub(crate) fn support_type(asked: Option<&str>) -> ApiResult<String> {
+    match asked {
         None | Some("EXTENDED") => Ok("EXTENDED".to_owned()),
         Some("STANDARD") => Ok("STANDARD".to_owned()),
         Some(other) => Err(ApiError::invalid_parameter(format!("Invalid supportType: {other}"))),

@@ -64,8 +64,8 @@ fn apply(cluster: &mut Cluster, place: &Place, change: Change, now: Timestamp) {
         Change::UpgradePolicy(policy) => cluster.upgrade_policy = policy,
         Change::ZonalShift(enabled) => cluster.zonal_shift = enabled,
         Change::AutoMode { compute, storage, network } => {
-            cluster.compute = compute.or(cluster.compute.take());
-            cluster.storage = storage.or(cluster.storage.take());
+            cluster.compute = compute.or_else(|| cluster.compute.take());
+            cluster.storage = storage.or_else(|| cluster.storage.take());
             if let Some(network) = network {
                 cluster.network = network;
             }

@@ -18,7 +18,7 @@ pub(crate) struct State {
     pub(crate) planned: Vec<Planned>,
 }
 
-/// 'The next create of profile P of cluster C ends in CREATE_FAILED with these issues.'
+/// 'The next create of profile P of cluster C ends in `CREATE_FAILED` with these issues.'
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Planned {
     pub(crate) cluster: String,
@@ -60,7 +60,7 @@ pub(crate) struct Cluster {
     pub(crate) settled_at: Timestamp,
     pub(crate) version: String,
     pub(crate) role_arn: String,
-    pub(crate) vpc: Vpc,
+    pub(crate) vpc: VpcConfig,
     pub(crate) network: Value,
     pub(crate) logging: BTreeSet<String>,
     pub(crate) auth_mode: AuthMode,
@@ -82,7 +82,7 @@ pub(crate) struct Cluster {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Vpc {
+pub(crate) struct VpcConfig {
     pub(crate) vpc_id: String,
     pub(crate) subnet_ids: Vec<String>,
     pub(crate) security_group_ids: Vec<String>,
@@ -286,11 +286,11 @@ impl Cluster {
     }
 
     pub(crate) fn status_name(&self) -> &'static str {
-        let moves_cluster = |update: &&Update| !matches!(update.change, Change::Addon(_));
+        let moves_cluster = |update: &Update| !matches!(update.change, Change::Addon(_));
         match self.status {
             ClusterStatus::Creating => "CREATING",
             ClusterStatus::Deleting => "DELETING",
-            ClusterStatus::Active if self.update_in_progress().filter(moves_cluster).is_some() => "UPDATING",
+            ClusterStatus::Active if self.update_in_progress().is_some_and(moves_cluster) => "UPDATING",
             ClusterStatus::Active => "ACTIVE",
         }
     }

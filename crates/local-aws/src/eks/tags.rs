@@ -43,10 +43,9 @@ fn find<'s>(state: &'s mut State, ctx: &Context<'_>, arn: &str) -> ApiResult<&'s
     if !arn.starts_with("arn:") || !arn.contains(":eks:") {
         return Err(ApiError::bad_request(format!("Invalid arn: {arn}")));
     }
-    let clusters = state.regions.get_mut(&ctx.place.region).into_iter().flatten();
+    let mut clusters = state.regions.get_mut(&ctx.place.region).into_iter().flatten();
     clusters
-        .filter_map(|(_, cluster)| find_in(cluster, arn))
-        .next()
+        .find_map(|(_, cluster)| find_in(cluster, arn))
         .ok_or_else(|| ApiError::tag_target_not_found("Resource was not found"))
 }
 

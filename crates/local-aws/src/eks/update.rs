@@ -52,8 +52,8 @@ struct Proposal {
 }
 
 impl Proposal {
-    fn new(kind: &'static str, param: &str, value: impl ToString, change: Change) -> Self {
-        Self { kind, params: vec![(param.to_owned(), value.to_string())], change }
+    fn new(kind: &'static str, param: &str, value: impl Into<String>, change: Change) -> Self {
+        Self { kind, params: vec![(param.to_owned(), value.into())], change }
     }
 }
 
@@ -92,67 +92,65 @@ pub(crate) fn config(
     Ok(start(cluster, ctx, proposal, token))
 }
 
+/// The one change that a request asks for. EKS takes them one type at a time.
 fn one_proposal(cluster: &Cluster, ctx: &Context<'_>, input: UpdateClusterConfig) -> ApiResult<Proposal> {
-    let mut proposals = Vec::new();
-    if let Some(vpc) = input.resources_vpc_config {
-        if vpc.subnet_ids.is_some() || vpc.security_group_ids.is_some() {
-            proposals.push(subnets(cluster, ctx, &vpc)?);
-        }
-        if vpc.endpoint_public_access.is_some()
-            || vpc.endpoint_private_access.is_some()
-            || vpc.public_access_cidrs.is_some()
-        {
-            proposals.push(endpoint(cluster, vpc)?);
-        }
-    }
-    if let Some(asked) = input.logging {
-        proposals.push(logging(cluster, &asked)?);
-    }
-    if let Some(asked) = input.access_config {
-        proposals.push(authentication(cluster, &asked)?);
-    }
-    if let Some(policy) = input.upgrade_policy {
-        let policy = rules::support_type(policy.support_type)?;
-        let change = Change::UpgradePolicy(policy.clone());
-        proposals.push(Proposal::new("UpgradePolicyUpdate", "UpgradePolicy", policy, change));
-    }
-    if let Some(switch) = input.zonal_shift_config {
-        let on = switch.enabled.unwrap_or(false);
-        proposals.push(Proposal::new(
-            "ZonalShiftConfigUpdate",
-            "ZonalShiftConfig",
-            on,
-            Change::ZonalShift(on),
-        ));
-    }
-    let auto = (input.compute_config, input.storage_config, input.kubernetes_network_config);
-    if let (compute @ Some(_), storage, network)
-    | (compute, storage @ Some(_), network)
-    | (compute, storage, network @ Some(_)) = auto
-    {
-        let shown = compute.clone().unwrap_or_default();
-        let change =
-            Change::AutoMode { compute, storage, network: network.map(|n| merged(&cluster.network, n)) };
-        proposals.push(Proposal::new("AutoModeUpdate", "ComputeConfig", shown, change));
-    }
-    if let Some(remote) = input.remote_network_config {
-        let change = Change::RemoteNetwork(remote.clone());
-        proposals.push(Proposal::new("RemoteNetworkConfigUpdate", "RemoteNetworkConfig", remote, change));
-    }
-    if let Some(on) = input.deletion_protection {
-        proposals.push(Proposal::new(
-            "DeletionProtectionUpdate",
-            "DeletionProtection",
-            on,
-            Change::DeletionProtection(on),
-        ));
-    }
-    let mut proposals = proposals.into_iter();
+    let vpc = input.resources_vpc_config.unwrap_or_default();
+    let moves = vpc.subnet_ids.is_some() || vpc.security_group_ids.is_some();
+    let opens = vpc.endpoint_public_access.or(vpc.endpoint_private_access).is_some()
+        || vpc.public_access_cidrs.is_some();
+    let all = [
+        moves.then(|| subnets(cluster, ctx, &vpc)).transpose()?,
+        opens.then(|| endpoint(cluster, &vpc)).transpose()?,
+        input.logging.map(|asked| logging(cluster, &asked)).transpose()?,
+        input.access_config.map(|asked| authentication(cluster, &asked)).transpose()?,
+        input.upgrade_policy.map(|asked| upgrade_policy(&asked)).transpose()?,
+        input.zonal_shift_config.map(|asked| zonal_shift(asked.enabled.unwrap_or(false))),
+        auto_mode(cluster, input.compute_config, input.storage_config, input.kubernetes_network_config),
+        input.remote_network_config.map(remote_network),
+        input.deletion_protection.map(deletion_protection),
+    ];
+    let mut proposals = all.into_iter().flatten();
     match (proposals.next(), proposals.next()) {
         (Some(only), None) => Ok(only),
         (None, _) => Err(ApiError::invalid_parameter("The request contains no update")),
         (Some(_), Some(_)) => Err(ApiError::invalid_parameter("Only one type of update can be allowed.")),
     }
+}
+
+fn upgrade_policy(asked: &UpgradePolicy) -> ApiResult<Proposal> {
+    let policy = rules::support_type(asked.support_type.as_deref())?;
+    let change = Change::UpgradePolicy(policy.clone());
+    Ok(Proposal::new("UpgradePolicyUpdate", "UpgradePolicy", policy, change))
+}
+
+fn zonal_shift(on: bool) -> Proposal {
+    Proposal::new("ZonalShiftConfigUpdate", "ZonalShiftConfig", on.to_string(), Change::ZonalShift(on))
+}
+
+fn auto_mode(
+    cluster: &Cluster,
+    compute: Option<Value>,
+    storage: Option<Value>,
+    network: Option<Value>,
+) -> Option<Proposal> {
+    let shown = compute.as_ref().or(storage.as_ref()).or(network.as_ref())?.to_string();
+    let network = network.map(|network| merged(&cluster.network, network));
+    let change = Change::AutoMode { compute, storage, network };
+    Some(Proposal::new("AutoModeUpdate", "ComputeConfig", shown, change))
+}
+
+fn remote_network(asked: Value) -> Proposal {
+    let shown = asked.to_string();
+    Proposal::new("RemoteNetworkConfigUpdate", "RemoteNetworkConfig", shown, Change::RemoteNetwork(asked))
+}
+
+fn deletion_protection(on: bool) -> Proposal {
+    Proposal::new(
+        "DeletionProtectionUpdate",
+        "DeletionProtection",
+        on.to_string(),
+        Change::DeletionProtection(on),
+    )
 }
 
 fn merged(old: &Value, new: Value) -> Value {
@@ -173,13 +171,18 @@ fn subnets(cluster: &Cluster, ctx: &Context<'_>, vpc: &VpcRequest) -> ApiResult<
     let security_groups =
         vpc.security_group_ids.clone().unwrap_or_else(|| cluster.vpc.security_group_ids.clone());
     let shown = json!(subnets);
-    Ok(Proposal::new("VpcConfigUpdate", "Subnets", shown, Change::Subnets { subnets, security_groups }))
+    Ok(Proposal::new(
+        "VpcConfigUpdate",
+        "Subnets",
+        shown.to_string(),
+        Change::Subnets { subnets, security_groups },
+    ))
 }
 
-fn endpoint(cluster: &Cluster, vpc: VpcRequest) -> ApiResult<Proposal> {
+fn endpoint(cluster: &Cluster, vpc: &VpcRequest) -> ApiResult<Proposal> {
     let public = vpc.endpoint_public_access.unwrap_or(cluster.vpc.public_access);
     let private = vpc.endpoint_private_access.unwrap_or(cluster.vpc.private_access);
-    let asked = vpc.public_access_cidrs.or_else(|| public.then(|| cluster.vpc.public_cidrs.clone()));
+    let asked = vpc.public_access_cidrs.clone().or_else(|| public.then(|| cluster.vpc.public_cidrs.clone()));
     let cidrs = rules::endpoint_access(public, private, asked)?;
     let now = &cluster.vpc;
     if (public, private, &cidrs) == (now.public_access, now.private_access, &now.public_cidrs) {
@@ -205,7 +208,7 @@ fn logging(cluster: &Cluster, asked: &Logging) -> ApiResult<Proposal> {
     if on == cluster.logging {
         return Err(ApiError::invalid_parameter("No changes needed for the logging config provided"));
     }
-    Ok(Proposal::new("LoggingUpdate", "ClusterLogging", json!(on), Change::Logging(on)))
+    Ok(Proposal::new("LoggingUpdate", "ClusterLogging", json!(on).to_string(), Change::Logging(on)))
 }
 
 fn authentication(cluster: &Cluster, asked: &AccessConfig) -> ApiResult<Proposal> {
@@ -245,7 +248,7 @@ pub(crate) fn associate_encryption(
     }
     let shown = json!(input.encryption_config);
     let change = Change::Encryption(input.encryption_config);
-    let proposal = Proposal::new("AssociateEncryptionConfig", "EncryptionConfig", shown, change);
+    let proposal = Proposal::new("AssociateEncryptionConfig", "EncryptionConfig", shown.to_string(), change);
     Ok(start(cluster, ctx, proposal, input.client_request_token))
 }
 
