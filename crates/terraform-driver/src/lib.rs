@@ -10,6 +10,7 @@ pub mod exec;
 pub mod output;
 pub mod plan;
 pub mod planfile;
+pub mod providers;
 pub mod render;
 pub mod run;
 pub mod shim;
