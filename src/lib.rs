@@ -1,4 +1,26 @@
 //! `capt`: EKS clusters with Fargate from Kubernetes objects, by running Terraform itself.
+//!
+//! The map of this tree:
+//!
+//! | module | is |
+//! |---|---|
+//! | [`api`] | the kinds: fields, schema, rules, the words of their status |
+//! | [`model`] | what the kinds mean: validated values, verdicts with a remedy |
+//! | [`blueprint`] | objects to workspaces: which there are, what goes in, what waits for what |
+//! | [`modules`] | the Terraform modules in the binary |
+//! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
+//! | [`aws`] | the only user of the AWS SDK |
+//! | [`local`] | the local AWS as a background process |
+//! | [`cli`] | one file a subcommand |
+//! | [`config`] | the only reader of the environment |
 
 pub mod api;
+pub mod aws;
+pub mod blueprint;
+pub mod cli;
+pub mod config;
+pub mod local;
+pub mod manifest;
 pub mod model;
+pub mod modules;
+pub mod oneshot;

@@ -1,3 +1,7 @@
-//! The `capt` command.
+//! The `capt` command: parse, dispatch, exit code; nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    capt::cli::main()
+}

@@ -63,13 +63,26 @@ pub struct FileToWrite<'a> {
 /// A workspace's directory.
 #[derive(Debug, Clone)]
 pub struct Workspace {
+    dir: PathBuf,
     root: PathBuf,
 }
 
 impl Workspace {
-    /// The workspace at `root`; nothing is touched yet.
-    pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+    /// The workspace at `dir`; nothing is touched yet.
+    pub fn at(dir: impl Into<PathBuf>) -> Self {
+        let dir = dir.into();
+        Self { root: dir.clone(), dir }
+    }
+
+    /// The same, with terraform running in a directory below (the entrypoint of a fetched module).
+    pub fn running_in(mut self, below: &str) -> Self {
+        self.root = self.dir.join(below);
+        self
+    }
+
+    /// Everything of the workspace.
+    pub fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The directory that terraform runs in.
@@ -79,7 +92,7 @@ impl Workspace {
 
     /// Our own part of it.
     pub fn meta(&self) -> PathBuf {
-        self.root.join(".capt")
+        self.dir.join(".capt")
     }
 
     /// Where the runs are.
@@ -154,13 +167,13 @@ impl Workspace {
         let relative = Path::new(path);
         let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
         if plain && !path.is_empty() && !path.starts_with(".capt") {
-            Ok(self.root.join(relative))
+            Ok(self.dir.join(relative))
         } else {
             Err(WorkspaceError::Escapes { path: path.to_owned() })
         }
     }
 
-    /// Copies a tree of files (a local module) into the workspace, as if it had been rendered.
+    /// Reads a tree of files (a local module), hidden ones left out.
     pub fn read_tree(source: &Path) -> Result<Vec<(String, Vec<u8>)>, FileError> {
         let mut found = Vec::new();
         read_tree_into(source, source, &mut found)?;
@@ -170,9 +183,9 @@ impl Workspace {
 
     /// Removes the whole directory.
     pub fn remove(self) -> Result<(), FileError> {
-        match fs::remove_dir_all(&self.root) {
+        match fs::remove_dir_all(&self.dir) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(FileError::new("remove", &self.root, error))
+                Err(FileError::new("remove", &self.dir, error))
             }
             _ => Ok(()),
         }

@@ -1,0 +1,266 @@
+//! The variables of the built-in modules, from validated specs. Pure.
+//!
+//! Every variable of a module is a field here or is handed over from another workspace; a test compares
+//! both with the module's `variables.tf`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    api::{AccessEntryType, AccessScopeType, LogType, NatGateways, UpgradePolicy},
+    model::{
+        Cidr, KubernetesVersion,
+        control_plane::{
+            Encryption, EndpointAccess, Logs, ValidatedAccessEntry, ValidatedAddon, ValidatedControlPlane,
+        },
+        fargate::ValidatedProfile,
+        names,
+        network::{ExistingVpc, NetworkSource, NewVpc, ValidatedNetwork, Zones},
+        tags::Tags,
+        text::{
+            AccessPolicyArn, AddonName, ClusterName, KeyArn, PodRoleArn, PrincipalArn, ProfileName, RoleArn,
+            SelectorLabelKey, SelectorLabelValue, SelectorNamespace, SubnetId, VpcId, Zone,
+        },
+    },
+};
+
+/// Variables as they go into `terraform.tfvars.json`.
+pub type Inputs = Map<String, Value>;
+
+/// Variables of `terraform/modules/vpc`.
+#[derive(Serialize)]
+struct Vpc<'a> {
+    name: String,
+    cluster_name: &'a ClusterName,
+    cidr: String,
+    availability_zones: &'a [Zone],
+    az_count: u8,
+    nat: &'static str,
+    flow_logs_enabled: bool,
+    flow_logs_retention_days: i32,
+    existing_vpc_id: Option<&'a VpcId>,
+    existing_private_subnet_ids: &'a [SubnetId],
+    existing_public_subnet_ids: &'a [SubnetId],
+    tags: &'a Tags,
+}
+
+/// Variables of the VPC module; `None` where a template makes the network.
+pub fn vpc(network: &ValidatedNetwork, cluster: &ClusterName) -> Option<Inputs> {
+    let name = network.vpc_name.as_ref().map_or_else(|| names::vpc(cluster.as_str()), ToString::to_string);
+    let mut vpc = Vpc {
+        name,
+        cluster_name: cluster,
+        cidr: "10.0.0.0/16".to_owned(),
+        availability_zones: &[],
+        az_count: 3,
+        nat: nat(NatGateways::default()),
+        flow_logs_enabled: false,
+        flow_logs_retention_days: 30,
+        existing_vpc_id: None,
+        existing_private_subnet_ids: &[],
+        existing_public_subnet_ids: &[],
+        tags: &network.tags,
+    };
+    match &network.source {
+        NetworkSource::Template(_) => return None,
+        NetworkSource::BuiltIn(NewVpc { cidr, zones, nat: wanted, flow_log_days }) => {
+            vpc.cidr = cidr.to_string();
+            match zones {
+                Zones::Named(named) => vpc.availability_zones = named,
+                Zones::First(count) => vpc.az_count = *count,
+            }
+            vpc.nat = nat(*wanted);
+            vpc.flow_logs_enabled = flow_log_days.is_some();
+            vpc.flow_logs_retention_days = flow_log_days.unwrap_or(vpc.flow_logs_retention_days);
+        }
+        NetworkSource::Existing(ExistingVpc { id, private_subnets, public_subnets }) => {
+            vpc.existing_vpc_id = Some(id);
+            vpc.existing_private_subnet_ids = private_subnets;
+            vpc.existing_public_subnet_ids = public_subnets;
+        }
+    }
+    Some(map(&vpc))
+}
+
+const fn nat(gateways: NatGateways) -> &'static str {
+    match gateways {
+        NatGateways::None => "none",
+        NatGateways::Single => "single",
+        NatGateways::PerAZ => "per_az",
+    }
+}
+
+/// Variables of `terraform/modules/eks`, but for those handed over from the VPC.
+#[derive(Serialize)]
+struct Eks<'a> {
+    cluster_name: &'a ClusterName,
+    kubernetes_version: &'a KubernetesVersion,
+    endpoint_public_access: bool,
+    endpoint_private_access: bool,
+    endpoint_public_cidrs: Vec<Cidr>,
+    access_entries: Vec<AccessEntry<'a>>,
+    bootstrap_creator_admin: bool,
+    encryption_enabled: bool,
+    kms_key_arn: Option<&'a KeyArn>,
+    log_types: &'a [LogType],
+    log_retention_days: i32,
+    addons: Vec<Addon<'a>>,
+    upgrade_support_type: UpgradePolicy,
+    service_ipv4_cidr: Option<Cidr>,
+    pod_execution_role_arn: Option<&'a PodRoleArn>,
+    system_profile: bool,
+    tags: &'a Tags,
+}
+
+/// What the EKS module takes from the VPC's workspace: variable and output have the same name.
+pub const EKS_FROM_VPC: [&str; 2] = ["vpc_id", "private_subnets"];
+
+#[derive(Serialize)]
+struct AccessEntry<'a> {
+    principal_arn: &'a PrincipalArn,
+    #[serde(rename = "type")]
+    kind: AccessEntryType,
+    kubernetes_groups: &'a [String],
+    policies: Vec<AccessPolicy<'a>>,
+}
+
+#[derive(Serialize)]
+struct AccessPolicy<'a> {
+    policy_arn: &'a AccessPolicyArn,
+    scope_type: AccessScopeType,
+    namespaces: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Addon<'a> {
+    name: &'a AddonName,
+    version: Option<&'a str>,
+    configuration_values: Option<&'a str>,
+    service_account_role_arn: Option<&'a RoleArn>,
+}
+
+/// Variables of the EKS module. What the spec says and Terraform does not need is named here too, so that
+/// a new field cannot be forgotten.
+pub fn eks(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> Inputs {
+    let ValidatedControlPlane {
+        version,
+        template: _,
+        region: _,
+        eks_name: _,
+        endpoint: EndpointAccess { public, private, public_cidrs },
+        addons,
+        access_entries,
+        creator_is_admin,
+        encryption,
+        logs: Logs { types, retention_days },
+        upgrade_policy,
+        service_cidr,
+        pod_execution_role,
+        system_profile,
+        profiles: _,
+        tags,
+        identity: _,
+        timeouts: _,
+    } = control_plane;
+    let everywhere = || Cidr::new(std::net::Ipv4Addr::UNSPECIFIED, 0).into_iter().collect();
+    map(&Eks {
+        cluster_name: cluster,
+        kubernetes_version: version,
+        endpoint_public_access: *public,
+        endpoint_private_access: *private,
+        endpoint_public_cidrs: if public_cidrs.is_empty() { everywhere() } else { public_cidrs.clone() },
+        access_entries: access_entries.iter().map(access_entry).collect(),
+        bootstrap_creator_admin: *creator_is_admin,
+        encryption_enabled: *encryption != Encryption::Off,
+        kms_key_arn: match encryption {
+            Encryption::Key(key) => Some(key),
+            Encryption::Off | Encryption::NewKey => None,
+        },
+        log_types: types,
+        log_retention_days: *retention_days,
+        addons: addons.iter().map(addon).collect(),
+        upgrade_support_type: *upgrade_policy,
+        service_ipv4_cidr: *service_cidr,
+        pod_execution_role_arn: pod_execution_role.as_ref(),
+        system_profile: *system_profile,
+        tags,
+    })
+}
+
+fn access_entry(entry: &ValidatedAccessEntry) -> AccessEntry<'_> {
+    let policies = entry
+        .policies
+        .iter()
+        .map(|policy| AccessPolicy {
+            policy_arn: &policy.policy,
+            scope_type: policy.scope,
+            namespaces: &policy.namespaces,
+        })
+        .collect();
+    AccessEntry {
+        principal_arn: &entry.principal,
+        kind: entry.kind,
+        kubernetes_groups: &entry.groups,
+        policies,
+    }
+}
+
+fn addon(addon: &ValidatedAddon) -> Addon<'_> {
+    let ValidatedAddon { name, version, configuration, role } = addon;
+    Addon {
+        name,
+        version: version.as_deref(),
+        configuration_values: configuration.as_deref(),
+        service_account_role_arn: role.as_ref(),
+    }
+}
+
+/// Variables of `terraform/modules/fargate`; those left out are handed over.
+#[derive(Serialize)]
+struct Fargate<'a> {
+    cluster_name: &'a ClusterName,
+    profile_name: &'a ProfileName,
+    selectors: Vec<Selector<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    private_subnets: &'a [SubnetId],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_execution_role_arn: Option<&'a PodRoleArn>,
+    tags: &'a Tags,
+}
+
+#[derive(Serialize)]
+struct Selector<'a> {
+    namespace: &'a SelectorNamespace,
+    labels: &'a BTreeMap<SelectorLabelKey, SelectorLabelValue>,
+}
+
+/// What a profile takes from the VPC's workspace unless the profile says otherwise.
+pub const FARGATE_FROM_VPC: &str = "private_subnets";
+/// What a profile takes from the EKS workspace unless the profile says otherwise.
+pub const FARGATE_FROM_EKS: &str = "pod_execution_role_arn";
+
+/// Variables of the Fargate module.
+pub fn fargate(profile: &ValidatedProfile, cluster: &ClusterName) -> Inputs {
+    let ValidatedProfile { name, selectors, template: _, subnets, pod_execution_role, tags } = profile;
+    map(&Fargate {
+        cluster_name: cluster,
+        profile_name: name,
+        selectors: selectors
+            .iter()
+            .map(|selector| Selector { namespace: &selector.namespace, labels: &selector.labels })
+            .collect(),
+        private_subnets: subnets,
+        pod_execution_role_arn: pod_execution_role.as_ref(),
+        tags,
+    })
+}
+
+/// Structs with named fields and string keys always make an object.
+fn map(inputs: &impl Serialize) -> Inputs {
+    match serde_json::to_value(inputs) {
+        Ok(Value::Object(map)) => map,
+        _ => Inputs::new(),
+    }
+}

@@ -1,0 +1,246 @@
+//! From a blueprint and what is known of other workspaces to what the driver renders. Pure.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use terraform_driver::{
+    command::UserArgs,
+    output::Outputs,
+    render::{InlineFormat, LocalEndpoint, ProviderBlock, Request, Source, Var, VarFile},
+};
+use thiserror::Error;
+
+use super::{Blueprint, Body, Handed, Key, directory_of};
+use crate::{
+    api::FileFormat,
+    manifest::ValidatedManifests,
+    model::template::{DataSource, EnvValue, ExtraArgs, TemplateSource, ValidatedTemplate},
+};
+
+/// What is known while the work goes on.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The outputs of the workspaces that are there.
+    pub outputs: BTreeMap<Key, Outputs>,
+}
+
+/// Where the work goes on.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The local AWS; none for the real one.
+    pub local_endpoint: Option<String>,
+    /// The region of objects that name none.
+    pub default_region: String,
+}
+
+/// A value that is not there.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ResolveError {
+    /// It comes from a workspace that has not been applied.
+    #[error("{variable} comes from {from}, which has not been applied yet")]
+    NotYet {
+        /// The variable.
+        variable: String,
+        /// Whose output it is.
+        from: Key,
+    },
+    /// The workspace is there and has no such output.
+    #[error("{from} has no output `{output}`; add it to its template, or set the value in the spec")]
+    NoOutput {
+        /// The output.
+        output: String,
+        /// Whose it should be.
+        from: Key,
+    },
+    /// A Secret or `ConfigMap` that nobody knows.
+    #[error(
+        "{what} is in none of the files and no workspace writes it; add its file, or correct the reference"
+    )]
+    NoData {
+        /// Object and key.
+        what: String,
+    },
+}
+
+/// What the driver needs.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// What is rendered.
+    pub request: Request,
+    /// The template's additions to the environment.
+    pub env: Vec<(String, String)>,
+    /// The template's additions to the commands.
+    pub args: UserArgs,
+}
+
+/// Fills in everything that comes from elsewhere.
+pub fn resolve(
+    blueprint: &Blueprint,
+    known: &Known,
+    manifests: &ValidatedManifests,
+    secrets: &BTreeMap<String, Key>,
+    place: &Place,
+) -> Result<Resolved, ResolveError> {
+    let finder = Finder { known, manifests, secrets };
+    let (request, env, args) = match &blueprint.body {
+        Body::Module { module, inputs } => {
+            let mut request = request(blueprint, Source::Module(module.files()));
+            request.variables.clone_from(inputs);
+            (request, Vec::new(), UserArgs::default())
+        }
+        Body::Template { template, variables, file } => {
+            let mut request = request(blueprint, source(template, file));
+            request.entrypoint.clone_from(&template.entrypoint);
+            request.variables =
+                variables.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
+            request.vars = vars(template);
+            request.var_files = finder.var_files(template)?;
+            request.varmap = varmap(template);
+            (request, finder.env(template)?, args(&template.args))
+        }
+    };
+    let mut request = request;
+    request.upstream = upstream(blueprint, known)?;
+    request.provider = Some(ProviderBlock {
+        region: blueprint.region.clone().unwrap_or_else(|| place.default_region.clone()),
+        local: place.local_endpoint.clone().map(|url| LocalEndpoint { url }),
+        ..ProviderBlock::default()
+    });
+    Ok(Resolved { request, env, args })
+}
+
+fn request(blueprint: &Blueprint, source: Source) -> Request {
+    Request::new(&blueprint.key.namespace, &blueprint.key.name, source)
+}
+
+/// The values that come from other workspaces, in the order of the blueprint.
+fn upstream(blueprint: &Blueprint, known: &Known) -> Result<Map<String, Value>, ResolveError> {
+    let mut values = Map::new();
+    for Handed { from, name } in &blueprint.handed {
+        let outputs = known
+            .outputs
+            .get(from)
+            .ok_or_else(|| ResolveError::NotYet { variable: (*name).to_owned(), from: from.clone() })?;
+        let output = outputs
+            .get(name)
+            .ok_or_else(|| ResolveError::NoOutput { output: (*name).to_owned(), from: from.clone() })?;
+        values.insert((*name).to_owned(), output.expose().clone());
+    }
+    Ok(values)
+}
+
+fn source(template: &ValidatedTemplate, file: &str) -> Source {
+    match &template.source {
+        TemplateSource::Inline { format, text } => {
+            Source::Inline { format: language(*format), text: text.clone() }
+        }
+        TemplateSource::Remote { address } if address.starts_with('.') => {
+            let address = directory_of(file).join(address).display().to_string();
+            Source::Remote { address: explicit(address), fetched: None }
+        }
+        TemplateSource::Remote { address } => Source::Remote { address: address.clone(), fetched: None },
+    }
+}
+
+/// Terraform takes a path for one only if it begins like one.
+fn explicit(path: String) -> String {
+    if path.starts_with(['/', '.']) { path } else { format!("./{path}") }
+}
+
+const fn language(format: FileFormat) -> InlineFormat {
+    match format {
+        FileFormat::Hcl => InlineFormat::Hcl,
+        FileFormat::Json => InlineFormat::Json,
+    }
+}
+
+fn vars(template: &ValidatedTemplate) -> Vec<Var> {
+    template.vars.iter().map(|(key, value)| Var { key: key.clone(), value: value.clone() }).collect()
+}
+
+fn varmap(template: &ValidatedTemplate) -> Map<String, Value> {
+    match &template.varmap {
+        Some(Value::Object(map)) => map.clone(),
+        _ => Map::new(),
+    }
+}
+
+fn args(extra: &ExtraArgs) -> UserArgs {
+    let ExtraArgs { init, plan, apply, destroy } = extra.clone();
+    UserArgs { init, plan, apply, destroy }
+}
+
+/// Looks Secrets and config maps up: in the files, or among what other workspaces make.
+struct Finder<'a> {
+    known: &'a Known,
+    manifests: &'a ValidatedManifests,
+    secrets: &'a BTreeMap<String, Key>,
+}
+
+impl Finder<'_> {
+    fn var_files(&self, template: &ValidatedTemplate) -> Result<Vec<VarFile>, ResolveError> {
+        template
+            .var_files
+            .iter()
+            .map(|file| {
+                let (origin, text) = self.text(&file.from)?;
+                Ok(VarFile { origin, format: language(file.format), text })
+            })
+            .collect()
+    }
+
+    fn env(&self, template: &ValidatedTemplate) -> Result<Vec<(String, String)>, ResolveError> {
+        template
+            .env
+            .iter()
+            .map(|variable| {
+                let value = match &variable.value {
+                    EnvValue::Literal(text) => text.clone(),
+                    EnvValue::From(source) => self.text(source)?.1,
+                };
+                Ok((variable.name.clone(), value))
+            })
+            .collect()
+    }
+
+    /// Where it is, and what it says.
+    fn text(&self, source: &DataSource) -> Result<(String, String), ResolveError> {
+        let (kind, reference) = match source {
+            DataSource::ConfigMap(reference) => ("ConfigMap", reference),
+            DataSource::Secret(reference) => ("Secret", reference),
+        };
+        let what = format!("{kind} {}/{} key {}", reference.namespace, reference.name, reference.key);
+        let missing = || ResolveError::NoData { what: what.clone() };
+        let data = source.resolve().map_err(|_| missing())?;
+        let text = match source {
+            DataSource::ConfigMap(_) => {
+                let map = self.manifests.config_maps.get(&data.object).ok_or_else(missing)?;
+                map.data.get(&data.key).cloned().ok_or_else(missing)?
+            }
+            DataSource::Secret(_) => match self.manifests.secrets.get(&data.object) {
+                Some(secret) => {
+                    let value = secret.value(&data.key).ok_or_else(missing)?;
+                    String::from_utf8_lossy(value.reveal()).into_owned()
+                }
+                None => self.connection(&data.object.to_string(), &data.key, missing)?,
+            },
+        };
+        Ok((what, text))
+    }
+
+    fn connection(
+        &self,
+        secret: &str,
+        key: &str,
+        missing: impl Fn() -> ResolveError,
+    ) -> Result<String, ResolveError> {
+        let maker = self.secrets.get(secret).ok_or_else(&missing)?;
+        let outputs = self
+            .known
+            .outputs
+            .get(maker)
+            .ok_or_else(|| ResolveError::NotYet { variable: key.to_owned(), from: maker.clone() })?;
+        let strings = outputs.connection_strings();
+        strings.get(key).map(|value| value.expose().clone()).ok_or_else(missing)
+    }
+}

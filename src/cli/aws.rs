@@ -1,0 +1,183 @@
+//! `capt aws`: the local AWS of a data directory.
+
+use std::{path::PathBuf, time::Duration};
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use super::{
+    Format,
+    output::{self, ExitStatus},
+};
+use crate::{
+    config::Outer,
+    local::{
+        admin::{Admin, Inventory},
+        aws::LocalAws,
+        serve::{self, Place},
+    },
+};
+
+/// What to do with it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Start it in the background, if it does not run.
+    Start(Common),
+    /// Stop it. It keeps what it holds in memory only: what was made in it is gone then.
+    Stop(Common),
+    /// Whether it runs, and where.
+    Status(Common),
+    /// Everything that exists in it.
+    Inventory(Common),
+    /// Stop it and forget the workspaces that were made in it.
+    Reset(Common),
+    /// Serve in the foreground (what `start` runs in the background).
+    Serve(Serve),
+}
+
+#[derive(Debug, clap::Args)]
+struct Common {
+    #[command(flatten)]
+    data: super::DataDir,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct Serve {
+    #[command(flatten)]
+    data: super::DataDir,
+    /// A python with moto; the one in the cache directory otherwise.
+    #[arg(long)]
+    python: Option<PathBuf>,
+    /// The port of the loopback interface; a free one if the usual one is taken.
+    #[arg(long)]
+    port: Option<u16>,
+    /// End when nobody has called for so many hours.
+    #[arg(long, default_value_t = 6)]
+    idle_hours: u64,
+}
+
+#[derive(Serialize)]
+struct Status {
+    running: bool,
+    endpoint: Option<String>,
+    pid: Option<i32>,
+    started: Option<jiff::Timestamp>,
+}
+
+pub(super) async fn run(args: Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    match args.command {
+        Command::Start(args) => start(&args, outer).await,
+        Command::Stop(args) => stop(&args, outer).await,
+        Command::Status(args) => status(&args, outer).await,
+        Command::Inventory(args) => inventory(&args, outer).await,
+        Command::Reset(args) => reset(&args, outer).await,
+        Command::Serve(args) => serve(args, outer).await,
+    }
+}
+
+async fn start(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let (server, started) = args.aws(outer).ensure(output::say).await?;
+    let word = if started { "started" } else { "runs already" };
+    output::say(&format!("the local AWS {word}: {} (process {})", server.endpoint, server.process.pid));
+    Ok(ExitStatus::Done)
+}
+
+async fn stop(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let text = if args.aws(outer).stop().await? {
+        "the local AWS is stopped"
+    } else {
+        "the local AWS was not running"
+    };
+    output::say(text);
+    Ok(ExitStatus::Done)
+}
+
+async fn status(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let server = args.aws(outer).running().await?;
+    let status = Status {
+        running: server.is_some(),
+        endpoint: server.as_ref().map(|server| server.endpoint.clone()),
+        pid: server.as_ref().map(|server| server.process.pid),
+        started: server.as_ref().map(|server| server.started),
+    };
+    match (args.output, &server) {
+        (Format::Json, _) => output::json(&status)?,
+        (Format::Text, Some(server)) => output::data(&format!(
+            "running at {} (process {}, since {})\n",
+            server.endpoint, server.process.pid, server.started
+        ))?,
+        (Format::Text, None) => output::data("not running\n")?,
+    }
+    Ok(ExitStatus::Done)
+}
+
+async fn inventory(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let inventory = match args.aws(outer).running().await? {
+        Some(server) => Admin::at(server.endpoint).inventory().await?,
+        None => {
+            output::say("the local AWS is not running, so nothing exists in it");
+            Inventory { items: Vec::new() }
+        }
+    };
+    match args.output {
+        Format::Json => output::json(&inventory)?,
+        Format::Text => output::data(&table(&inventory))?,
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn table(inventory: &Inventory) -> String {
+    if inventory.items.is_empty() {
+        return "nothing exists\n".to_owned();
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "ID", "NAME", "STATUS"]);
+    for item in &inventory.items {
+        let dash = || "-".to_owned();
+        table.add_row([
+            item.service.clone(),
+            item.kind.clone(),
+            item.id.clone(),
+            item.name.clone().unwrap_or_else(dash),
+            item.status.clone().unwrap_or_else(dash),
+        ]);
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n") + "\n"
+}
+
+async fn reset(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let aws = args.aws(outer);
+    aws.stop().await?;
+    aws.forget_memory()?;
+    let forgotten = crate::oneshot::forget_all(&args.data.path(outer))?;
+    output::say(&format!(
+        "the local AWS is stopped, and {forgotten} workspace(s) that were made in it are forgotten"
+    ));
+    Ok(ExitStatus::Done)
+}
+
+async fn serve(args: Serve, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let place = Place::of(&args.data.path(outer));
+    let python = match args.python {
+        Some(python) => python,
+        None => crate::local::venv::python(outer, output::say).await?,
+    };
+    serve::serve(&place, python, args.port, Duration::from_secs(args.idle_hours * 3600)).await?;
+    Ok(ExitStatus::Done)
+}
+
+impl Common {
+    fn aws(&self, outer: &Outer) -> LocalAws {
+        LocalAws::of(outer, &self.data.path(outer))
+    }
+}

@@ -1,0 +1,36 @@
+//! `capt crds`: the kinds, as the API server wants them.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use terraform_driver::workspace::files::write_atomic;
+
+use super::output::{self, ExitStatus};
+use crate::api::{crd_file_name, crd_yaml, crds};
+
+/// Where they go.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  capt crds | kubectl apply --server-side -f -\n  capt crds --write crds")]
+pub(super) struct Args {
+    /// Write one file a kind into this directory instead of printing them.
+    #[arg(long, value_name = "DIR")]
+    write: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
+    let mut all = Vec::new();
+    for crd in crds() {
+        let yaml = crd_yaml(&crd)?;
+        match &args.write {
+            Some(dir) => {
+                let path = dir.join(crd_file_name(&crd));
+                write_atomic(&path, yaml.as_bytes(), false).context("writing the CRDs")?;
+            }
+            None => all.push(yaml),
+        }
+    }
+    if args.write.is_none() {
+        output::data(&all.join("---\n"))?;
+    }
+    Ok(ExitStatus::Done)
+}

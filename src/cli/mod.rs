@@ -1,0 +1,105 @@
+//! The command line: one file a subcommand, each with its `Args` and `run`.
+
+mod aws;
+mod completions;
+mod crds;
+mod output;
+mod shim;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+pub use output::{ExitStatus, Format};
+
+use crate::config::Outer;
+
+/// EKS clusters with Fargate from Kubernetes objects, by running Terraform itself.
+#[derive(Debug, Parser)]
+#[command(name = "capt", version, propagate_version = true, max_term_width = 110)]
+#[command(after_help = "\
+Examples:
+  capt apply examples/quickstart.yaml            make everything in it, in the local AWS
+  capt plan examples/quickstart.yaml             what would change
+  capt render examples/quickstart.yaml -o out    the terraform directories, without running anything
+  capt destroy examples/quickstart.yaml          undo it
+  capt aws inventory                             everything that exists in the local AWS
+
+Exit codes: 0 done, 1 refused by the input or the cloud, 2 usage, 3 interrupted, 70 a bug of ours.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The local AWS: start, stop, status, inventory.
+    Aws(aws::Args),
+    /// Print the CRDs, or write them to a directory.
+    Crds(crds::Args),
+    /// Print a completion script for a shell.
+    Completions(completions::Args),
+    /// Own one terraform command (internal).
+    #[command(hide = true)]
+    Shim(shim::Args),
+}
+
+/// Where everything is kept.
+#[derive(Debug, Clone, clap::Args)]
+struct DataDir {
+    /// The data directory: states, rendered workspaces, the local AWS.
+    #[arg(long = "data", value_name = "DIR", env = "CAPT_DATA", default_value = ".capt")]
+    data: PathBuf,
+}
+
+impl DataDir {
+    fn path(&self, outer: &Outer) -> PathBuf {
+        outer.absolute(&self.data)
+    }
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    // An argument error ends here with exit code 2.
+    let cli = Cli::parse();
+    let status = catch_unwind(AssertUnwindSafe(|| dispatch(cli.command))).unwrap_or_else(|_| {
+        output::say(
+            "This is a bug in capt. Nothing that terraform finished is lost: run the same command again.",
+        );
+        ExitStatus::Bug
+    });
+    ExitCode::from(status.code())
+}
+
+fn dispatch(command: Command) -> ExitStatus {
+    let outcome = match command {
+        Command::Shim(args) => shim::run(&args),
+        other => runtime().and_then(|runtime| {
+            let outcome = runtime.block_on(run(other));
+            // A detached run must not wait for what still listens to it.
+            runtime.shutdown_background();
+            outcome
+        }),
+    };
+    outcome.unwrap_or_else(|error| {
+        output::error(&error);
+        ExitStatus::Refused
+    })
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitStatus> {
+    let outer = Outer::read()?;
+    match command {
+        Command::Aws(args) => aws::run(args, &outer).await,
+        Command::Crds(args) => crds::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Shim(args) => shim::run(&args),
+    }
+}

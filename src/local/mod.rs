@@ -1,0 +1,6 @@
+//! What lives on this machine in place of the real thing.
+
+pub mod admin;
+pub mod aws;
+pub mod serve;
+pub mod venv;

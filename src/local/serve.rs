@@ -1,0 +1,155 @@
+//! The background process of a local AWS: `capt aws serve`.
+//!
+//! One per data directory. It writes down who and where it is once it answers, and ends when it is asked to,
+//! or when nobody has called for hours.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use local_aws::{Config, LocalAws};
+use serde::{Deserialize, Serialize};
+use terraform_driver::{
+    exec::ProcessId,
+    workspace::{
+        FileLock, LockError,
+        files::{FileError, private_dir, remove_optional, write_json},
+    },
+};
+use thiserror::Error;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The port that is tried first, so that directories rendered before a start are right after it.
+pub const USUAL_PORT: u16 = 4599;
+
+/// What is known of a running local AWS; in `DATA/local-aws/server.json`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Server {
+    /// The process.
+    pub process: ProcessId,
+    /// Where it answers.
+    pub endpoint: String,
+    /// Changes whenever its memory is lost.
+    pub instance: String,
+    /// When it was started.
+    pub started: jiff::Timestamp,
+}
+
+/// Why it cannot serve.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// Another one serves this directory.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// It did not start.
+    #[error("cannot start the local AWS")]
+    Start(#[source] local_aws::Error),
+    /// The system would not tell us who we are, or pass on signals.
+    #[error("cannot {what}")]
+    System {
+        /// What was refused.
+        what: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// The files of the local AWS of one data directory.
+#[derive(Debug, Clone)]
+pub struct Place {
+    dir: PathBuf,
+}
+
+impl Place {
+    /// Below the data directory.
+    pub fn of(data: &Path) -> Self {
+        Self { dir: data.join("local-aws") }
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Who serves.
+    pub fn server(&self) -> PathBuf {
+        self.dir.join("server.json")
+    }
+
+    /// What it says.
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("server.log")
+    }
+
+    fn lock(&self) -> PathBuf {
+        self.dir.join("lock")
+    }
+}
+
+/// Serves until a signal or until nobody has called for `idle`.
+pub async fn serve(
+    place: &Place,
+    python: PathBuf,
+    port: Option<u16>,
+    idle: Duration,
+) -> Result<(), ServeError> {
+    private_dir(place.dir())?;
+    let _alone = FileLock::take(&place.lock(), "a running local AWS")?;
+    let aws = start(place, python, port).await?;
+    let process = ProcessId::of(std::process::id()).ok_or_else(|| ServeError::System {
+        what: "find our own process",
+        source: std::io::ErrorKind::NotFound.into(),
+    })?;
+    write_json(
+        &place.server(),
+        &Server {
+            process,
+            endpoint: aws.endpoint(),
+            instance: aws.instance().to_owned(),
+            started: terraform_driver::clock::now(),
+        },
+    )?;
+    let outcome = until_unneeded(&aws, idle).await;
+    aws.shutdown().await;
+    remove_optional(&place.server())?;
+    outcome
+}
+
+/// The usual port, or the one asked for; any free one if it is taken.
+async fn start(place: &Place, python: PathBuf, port: Option<u16>) -> Result<LocalAws, ServeError> {
+    let mut config = Config::new(python);
+    config.log = Some(place.dir().join("moto.log"));
+    config.listen = SocketAddr::from(([127, 0, 0, 1], port.unwrap_or(USUAL_PORT)));
+    match LocalAws::start(config.clone()).await {
+        Ok(aws) => Ok(aws),
+        Err(error) if port.is_some() => Err(ServeError::Start(error)),
+        Err(_taken) => {
+            config.listen.set_port(0);
+            LocalAws::start(config).await.map_err(ServeError::Start)
+        }
+    }
+}
+
+async fn until_unneeded(aws: &LocalAws, idle: Duration) -> Result<(), ServeError> {
+    let listen =
+        |kind| signal(kind).map_err(|source| ServeError::System { what: "listen for signals", source });
+    let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);
+    let mut look = tokio::time::interval(Duration::from_secs(30));
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = look.tick() => {
+                if aws.idle_for() >= idle {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The place where the work happens: a data directory, an engine, an AWS.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use sha2::{Digest as _, Sha256};
+use terraform_driver::{
+    engine::{self, Engine, EngineError},
+    environment::{Credentials, Environment, EnvironmentError, Inputs},
+    exec::{ShimProgram, capture},
+    render::Rendered,
+    run::{Digests, Driver, Limits},
+    workspace::{
+        FileLock, LockError, Workspace,
+        files::{FileError, private_dir, write_atomic},
+    },
+};
+use thiserror::Error;
+
+use crate::{aws::Cloud, blueprint::Key, config::Outer};
+
+/// Why there is no place to work in.
+#[derive(Debug, Error)]
+pub enum SiteError {
+    /// Another capt works there.
+    #[error(
+        "the data directory {} is in use by {holder}; wait until it is done, or use another one with --data",
+        data.display()
+    )]
+    InUse {
+        /// The directory.
+        data: PathBuf,
+        /// Who has it.
+        holder: String,
+    },
+    /// No usable terraform.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Terraform is there and does not run.
+    #[error("cannot run {}", program.display())]
+    Run {
+        /// The engine.
+        program: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The environment of its commands.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// A data directory that is ours for now.
+pub struct Site {
+    /// The directory.
+    pub data: PathBuf,
+    /// Which AWS.
+    pub cloud: Cloud,
+    /// Runs terraform.
+    pub driver: Driver,
+    outer: Outer,
+    cli_config: PathBuf,
+    cli_config_text: String,
+    _ours: FileLock,
+}
+
+impl Site {
+    /// Takes the directory. `cli_config` is the text of our own terraform CLI configuration.
+    pub fn open(
+        outer: &Outer,
+        data: &Path,
+        cloud: Cloud,
+        engine: Engine,
+        cli_config: &str,
+    ) -> Result<Self, SiteError> {
+        let ours = take(data)?;
+        let path = data.join("cli.tfrc");
+        write_atomic(&path, cli_config.as_bytes(), true)?;
+        let shim = ShimProgram { program: outer.exe.clone(), args: vec!["shim".to_owned()] };
+        Ok(Self {
+            data: data.to_owned(),
+            cloud,
+            driver: Driver { engine, shim, limits: Limits::default() },
+            outer: outer.clone(),
+            cli_config: path,
+            cli_config_text: cli_config.to_owned(),
+            _ours: ours,
+        })
+    }
+
+    /// The directory of a workspace.
+    pub fn workspace(&self, key: &Key) -> Workspace {
+        workspace(&self.data, key)
+    }
+
+    /// The digests of what was rendered, for init and for the plan's hash.
+    pub fn digests(&self, rendered: &Rendered, fetched: &[(String, Vec<u8>)]) -> Digests {
+        let mut hash = Sha256::new();
+        for (path, bytes) in fetched {
+            hash.update(format!("{path} {}\n", bytes.len()));
+            hash.update(bytes);
+        }
+        let source: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Digests {
+            configuration: format!("{} {source}", rendered.digest),
+            installation: format!("{} {source}\n{}", rendered.init_digest, self.cli_config_text),
+        }
+    }
+
+    /// The environment of a workspace's commands.
+    pub fn environment(&self, template: &[(String, String)]) -> Result<Environment, SiteError> {
+        let home = self.data.join("home");
+        private_dir(&home)?;
+        let real = self.cloud == Cloud::Real;
+        let inputs = Inputs {
+            cli_config: &self.cli_config,
+            // The credential chain reads files below the home directory; the local AWS must not see them.
+            home: if real { self.outer.home().unwrap_or(&home) } else { &home },
+            // Providers put their sockets here, and a socket's path must be short.
+            tmp: Path::new(self.outer.var("TMPDIR").unwrap_or("/tmp")),
+            credentials: if real { Credentials::Outer } else { Credentials::None },
+            template,
+        };
+        Ok(Environment::build(&self.outer.env, &inputs)?)
+    }
+}
+
+/// The directory of a workspace below a data directory.
+pub fn workspace(data: &Path, key: &Key) -> Workspace {
+    Workspace::at(data.join("workspaces").join(&key.namespace).join(&key.name))
+}
+
+fn take(data: &Path) -> Result<FileLock, SiteError> {
+    private_dir(data)?;
+    let holder = format!("another capt (process {})", std::process::id());
+    FileLock::take(&data.join("lock"), &holder).map_err(|error| match error {
+        LockError::Held { holder, .. } => SiteError::InUse { data: data.to_owned(), holder },
+        LockError::File(error) => SiteError::File(error),
+    })
+}
+
+/// Finds the engine and asks it for its version.
+pub async fn find_engine(outer: &Outer, wanted: Option<&str>) -> Result<Engine, SiteError> {
+    let path = outer.var("PATH").unwrap_or_default();
+    let candidate = engine::find(wanted, OsStr::new(path), &outer.cwd)?;
+    let env = BTreeMap::from([
+        ("PATH".to_owned(), path.to_owned()),
+        ("CHECKPOINT_DISABLE".to_owned(), "1".to_owned()),
+    ]);
+    let said = capture(&candidate.path, &["version", "-json"], &env, Duration::from_secs(60))
+        .await
+        .map_err(|source| SiteError::Run { program: candidate.path.clone(), source })?;
+    Ok(candidate.verify(&said.stdout)?)
+}

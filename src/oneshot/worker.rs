@@ -1,0 +1,398 @@
+//! One workspace from what is asked to what is: settle, repair, render, init, plan, guard, apply, collect.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use terraform_driver::{
+    classify::{self, Class, Failure},
+    command::{PlanMode, UserArgs},
+    environment::Environment,
+    output::{OutputError, Outputs},
+    plan::{Counts, Intent, Policy, Reason, Summary, Verdict, guard},
+    render::{self, RenderError, Rendered},
+    run::{Digests, Job, Planned, StepError},
+    workspace::{LockError, Workspace, WorkspaceError, files::FileError},
+};
+use thiserror::Error;
+use tokio::sync::{Mutex, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    board::{Board, Stage},
+    fetch::{self, FetchError},
+    record::Record,
+    repair::{self, RepairError},
+    site::{Site, SiteError},
+};
+use crate::{
+    blueprint::{
+        Blueprint, Existing, Key, Known, Place, ResolveError, Resolved, Role, Shape, profile_name, resolve,
+    },
+    manifest::ValidatedManifests,
+};
+
+/// Why a workspace is not as it should be.
+#[derive(Debug, Error)]
+pub enum WorkError {
+    /// Terraform or AWS said no.
+    #[error("{}", said(.0))]
+    Failed(Failure),
+    /// We were asked to stop.
+    #[error("interrupted; the same command continues")]
+    Interrupted,
+    /// The plan would harm what is protected.
+    #[error("{}; if that is meant: --approve {hash}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Blocked {
+        /// What it would do.
+        reasons: Vec<Reason>,
+        /// The plan's hash.
+        hash: String,
+    },
+    /// A person said no.
+    #[error("not confirmed; nothing was changed")]
+    NotConfirmed,
+    /// Something still exists after a destroy.
+    #[error("{left} resource(s) are still in the state after the destroy; run the same command again")]
+    NotEmpty {
+        /// How many.
+        left: usize,
+    },
+    /// A value is missing.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// It cannot be rendered.
+    #[error(transparent)]
+    Render(#[from] RenderError),
+    /// Its source cannot be had.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// Another step of the driver.
+    #[error(transparent)]
+    Step(StepError),
+    /// What was interrupted cannot be looked at.
+    #[error(transparent)]
+    Repair(#[from] RepairError),
+    /// The environment of its commands.
+    #[error(transparent)]
+    Site(#[from] SiteError),
+    /// Its outputs make no sense.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Another process works on it.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Its directory.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// A file.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+fn said(failure: &Failure) -> String {
+    let address = failure.address.as_ref().map(|address| format!("{address}: ")).unwrap_or_default();
+    format!("{address}{}", failure.message)
+}
+
+impl From<StepError> for WorkError {
+    fn from(error: StepError) -> Self {
+        match error {
+            StepError::Interrupted { .. } => Self::Interrupted,
+            StepError::Failed { ref diagnostics, ref tail, .. } => {
+                let failure = classify::primary(diagnostics).unwrap_or_else(|| classify::classify_text(tail));
+                if failure.class == Class::Interrupted { Self::Interrupted } else { Self::Failed(failure) }
+            }
+            other => Self::Step(other),
+        }
+    }
+}
+
+/// What became of a workspace.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was as it should be.
+    Unchanged,
+    /// A plan only.
+    Planned(Box<Summary>),
+    /// It can only be planned when another one is there.
+    Later {
+        /// Why.
+        reason: String,
+    },
+    /// It was changed.
+    Applied(Counts),
+    /// It is gone.
+    Destroyed {
+        /// How many objects were.
+        objects: usize,
+    },
+    /// It was to stay.
+    Kept,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unchanged => f.write_str("no changes"),
+            Self::Planned(summary) => write!(f, "{}", summary.counts),
+            Self::Later { reason } => write!(f, "later: {reason}"),
+            Self::Applied(Counts { add, change, replace, destroy, .. }) => {
+                write!(f, "{add} added, {change} changed, {replace} replaced, {destroy} destroyed")
+            }
+            Self::Destroyed { objects: 0 } => f.write_str("nothing was there"),
+            Self::Destroyed { objects } => write!(f, "{objects} destroyed"),
+            Self::Kept => f.write_str("kept"),
+        }
+    }
+}
+
+/// How far to go.
+#[derive(Debug, Clone)]
+pub enum Goal {
+    /// Only look.
+    Plan,
+    /// Make it so.
+    Apply {
+        /// A plan that may do harm.
+        approved: Option<String>,
+    },
+}
+
+/// Asks a person whether a plan may be applied.
+pub trait Confirm: Send + Sync {
+    /// Whether it may.
+    fn confirm(&self, key: &Key, summary: &Summary) -> bool;
+}
+
+/// Everything that the work on one workspace needs.
+pub struct Worker<'a> {
+    /// Where.
+    pub site: &'a Site,
+    /// What was asked for.
+    pub manifests: &'a ValidatedManifests,
+    /// Which workspace makes which Secret.
+    pub secrets: BTreeMap<String, Key>,
+    /// What is known so far.
+    pub known: Mutex<Known>,
+    /// Who watches.
+    pub board: Board,
+    /// Cancelled when it should stop.
+    pub stop: CancellationToken,
+    /// Which AWS, for the provider block.
+    pub place: Place,
+    /// How many terraforms at once.
+    pub permits: Semaphore,
+    /// One change at a time for each EKS cluster.
+    pub clusters: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
+    /// Who is asked.
+    pub confirm: Box<dyn Confirm>,
+}
+
+impl Worker<'_> {
+    /// Brings one workspace to what its blueprint says, or tells what that would take.
+    pub async fn bring(&self, blueprint: &Blueprint, goal: &Goal) -> Result<Outcome, WorkError> {
+        let workspace = self.site.workspace(&blueprint.key);
+        let _ours = workspace.lock("another run of capt")?;
+        let root = Record::read(&workspace)?.map(|record| record.root).unwrap_or_default();
+        let resolved = match self.resolve(blueprint).await {
+            Ok(resolved) => resolved,
+            Err(WorkError::Resolve(reason @ ResolveError::NotYet { .. })) if matches!(goal, Goal::Plan) => {
+                return Ok(Outcome::Later { reason: reason.to_string() });
+            }
+            Err(error) => return Err(error),
+        };
+        let environment = self.site.environment(&resolved.env)?;
+        let workspace = workspace.running_in(&root);
+        let permit = self.permit(&blueprint.key).await?;
+        self.settle(&blueprint.key, blueprint.region.as_deref(), &workspace, &environment, &resolved.args)
+            .await?;
+        let (workspace, digests) = self.render(blueprint, resolved.clone(), workspace, &environment).await?;
+
+        let hear = |phase, progress: &_| self.board.hear(&blueprint.key, phase, progress);
+        let job = Job {
+            workspace: &workspace,
+            environment: &environment,
+            args: &resolved.args,
+            hear: &hear,
+            stop: &self.stop,
+        };
+        self.site.driver.init(&job, &digests).await?;
+        let planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
+        let outcome = match goal {
+            Goal::Plan if planned.has_work => Outcome::Planned(Box::new(planned.summary)),
+            Goal::Apply { approved } if planned.has_work => {
+                self.check(&blueprint.key, &planned, approved.as_deref())?;
+                // Others may plan while this one waits for its turn on the cluster.
+                drop(permit);
+                let counts = planned.summary.counts;
+                self.mutate(&blueprint.key, blueprint.eks_cluster.as_deref(), &job, &planned).await?;
+                Outcome::Applied(counts)
+            }
+            Goal::Plan | Goal::Apply { .. } => Outcome::Unchanged,
+        };
+        self.collect(&blueprint.key, &workspace).await?;
+        Ok(outcome)
+    }
+
+    /// Destroys one workspace with nothing but what its directory holds.
+    pub async fn destroy(&self, key: &Key, record: &Record) -> Result<Outcome, WorkError> {
+        let workspace = self.site.workspace(key).running_in(&record.root);
+        let _ours = workspace.lock("another run of capt")?;
+        let environment = self.site.environment(&self.template_env(key).await)?;
+        let args = UserArgs::default();
+        let permit = self.permit(key).await?;
+        self.settle(key, record.region.as_deref(), &workspace, &environment, &args).await?;
+        let objects = workspace.state()?.map_or(0, |state| state.managed().count());
+        if objects == 0 {
+            return Ok(Outcome::Destroyed { objects });
+        }
+        let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
+        let job = Job {
+            workspace: &workspace,
+            environment: &environment,
+            args: &args,
+            hear: &hear,
+            stop: &self.stop,
+        };
+        let digests = record.digests();
+        self.site.driver.init(&job, &digests).await?;
+        let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
+        drop(permit);
+        if planned.has_work {
+            self.mutate(key, record.eks_cluster.as_deref(), &job, &planned).await?;
+        }
+        match workspace.state()?.map_or(0, |state| state.managed().count()) {
+            0 => Ok(Outcome::Destroyed { objects }),
+            left => Err(WorkError::NotEmpty { left }),
+        }
+    }
+
+    async fn permit(&self, key: &Key) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, WorkError> {
+        if self.permits.available_permits() == 0 {
+            self.board.set(key, Stage::Queued { on: "a free place".to_owned() });
+        }
+        tokio::select! {
+            permit = self.permits.acquire() => Ok(permit.ok()),
+            () = self.stop.cancelled() => Err(WorkError::Interrupted),
+        }
+    }
+
+    async fn resolve(&self, blueprint: &Blueprint) -> Result<Resolved, WorkError> {
+        let known = self.known.lock().await;
+        Ok(resolve(blueprint, &known, self.manifests, &self.secrets, &self.place)?)
+    }
+
+    /// A destroy needs the template's environment if it had one and the files still say it.
+    async fn template_env(&self, key: &Key) -> Vec<(String, String)> {
+        let Ok(all) = crate::blueprint::blueprints(self.manifests) else { return Vec::new() };
+        let Some(blueprint) = all.iter().find(|blueprint| blueprint.key == *key) else { return Vec::new() };
+        self.resolve(blueprint).await.map(|resolved| resolved.env).unwrap_or_default()
+    }
+
+    /// Ends what an earlier run left: a command that still runs, a torn state, a taint that only we caused.
+    async fn settle(
+        &self,
+        key: &Key,
+        region: Option<&str>,
+        workspace: &Workspace,
+        environment: &Environment,
+        args: &UserArgs,
+    ) -> Result<(), WorkError> {
+        let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
+        let job = Job { workspace, environment, args, hear: &hear, stop: &self.stop };
+        self.site.driver.settle(&job).await?;
+        repair::interrupted(self.site, &job, region).await?;
+        Ok(())
+    }
+
+    /// Brings the directory to what the blueprint says.
+    async fn render(
+        &self,
+        blueprint: &Blueprint,
+        mut resolved: Resolved,
+        workspace: Workspace,
+        environment: &Environment,
+    ) -> Result<(Workspace, Digests), WorkError> {
+        if matches!(blueprint.role, Role::Fargate { .. }) {
+            name_profile(&mut resolved, &workspace)?;
+        }
+        let mut rendered = render::render(&resolved.request)?;
+        let mut fetched = Vec::new();
+        if let Some(wanted) = rendered.fetch.clone() {
+            fetched = fetch::fetch(self.site, &wanted, &workspace, environment).await?;
+            fetch::show(&mut resolved.request, &fetched, &wanted.entrypoint);
+            rendered = render::render(&resolved.request)?;
+        }
+        let workspace = self.site.workspace(&blueprint.key).running_in(&rendered.root);
+        let digests = self.site.digests(&rendered, &fetched);
+        write(&workspace, &rendered, &fetched)?;
+        Record::new(blueprint, &digests, &rendered.root).write(&workspace)?;
+        Ok((workspace, digests))
+    }
+
+    /// Refuses what is harmful and not approved, and asks where a person wants to be asked.
+    fn check(&self, key: &Key, planned: &Planned, approved: Option<&str>) -> Result<(), WorkError> {
+        let verdict = guard(&planned.summary, &Policy::default(), Intent::Change, approved);
+        if let Verdict::Refused { reasons } = verdict {
+            return Err(WorkError::Blocked { reasons, hash: planned.summary.hash.short().to_owned() });
+        }
+        if self.confirm.confirm(key, &planned.summary) { Ok(()) } else { Err(WorkError::NotConfirmed) }
+    }
+
+    /// Applies a plan, alone on its EKS cluster: EKS refuses two changes of Fargate profiles at once.
+    async fn mutate(
+        &self,
+        key: &Key,
+        cluster: Option<&str>,
+        job: &Job<'_>,
+        planned: &Planned,
+    ) -> Result<(), WorkError> {
+        let turn = match cluster {
+            Some(cluster) => Some(self.turn(key, cluster).await?),
+            None => None,
+        };
+        let permit = self.permit(key).await?;
+        let outcome = self.site.driver.apply(job, planned).await;
+        drop((turn, permit));
+        Ok(outcome?)
+    }
+
+    async fn turn(&self, key: &Key, cluster: &str) -> Result<tokio::sync::OwnedMutexGuard<()>, WorkError> {
+        let lock = Arc::clone(self.clusters.lock().await.entry(cluster.to_owned()).or_default());
+        if let Ok(turn) = Arc::clone(&lock).try_lock_owned() {
+            return Ok(turn);
+        }
+        self.board.set(key, Stage::Queued { on: format!("its turn on the EKS cluster {cluster}") });
+        tokio::select! {
+            turn = lock.lock_owned() => Ok(turn),
+            () = self.stop.cancelled() => Err(WorkError::Interrupted),
+        }
+    }
+
+    /// Takes the outputs in for those that wait for them.
+    async fn collect(&self, key: &Key, workspace: &Workspace) -> Result<(), WorkError> {
+        if let Some(bytes) = workspace.state_bytes()? {
+            let outputs = Outputs::from_state(&bytes)?;
+            self.known.lock().await.outputs.insert(key.clone(), outputs);
+        }
+        Ok(())
+    }
+}
+
+/// A profile that must become another one gets another name.
+fn name_profile(resolved: &mut Resolved, workspace: &Workspace) -> Result<(), WorkError> {
+    let request = &mut resolved.request;
+    let value = |name| request.variables.get(name).or_else(|| request.upstream.get(name));
+    let wanted = Shape::new(value("selectors"), value("private_subnets"), value("pod_execution_role_arn"));
+    let Some(plain) = request.variables.get("profile_name").and_then(|name| name.as_str()) else {
+        return Ok(());
+    };
+    let existing = workspace.state()?.as_ref().and_then(Existing::of);
+    let name = profile_name(plain, &wanted, existing.as_ref());
+    request.variables.insert("profile_name".to_owned(), name.into());
+    Ok(())
+}
+
+fn write(workspace: &Workspace, rendered: &Rendered, fetched: &[(String, Vec<u8>)]) -> Result<(), WorkError> {
+    workspace.write(super::files(rendered, fetched))?;
+    Ok(())
+}
