@@ -1,0 +1,288 @@
+//! A local AWS with a real moto, and a client that signs nothing but the scope.
+
+#![allow(dead_code, reason = "every test file uses its own part of this")]
+
+use std::{
+    path::PathBuf,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::{HeaderMap, Request, body::Bytes};
+use hyper_util::{
+    client::legacy::{Client as HyperClient, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use local_aws::{Config, LocalAws, Timing};
+use serde_json::{Value, json};
+
+/// The python of the virtual environment that `make deps` makes.
+#[expect(clippy::disallowed_methods, reason = "tests find their cache in the environment")]
+pub(crate) fn python() -> PathBuf {
+    let repo = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cache = std::env::var_os("CAPT_CACHE").map_or_else(|| repo.join(".cache"), PathBuf::from);
+    let python = cache.join("moto-venv/bin/python");
+    assert!(
+        python.exists(),
+        "{} is missing. Make it with `make deps`, or by hand:\n  python3 -m venv {}\n  {} -m pip install -r {}",
+        python.display(),
+        cache.join("moto-venv").display(),
+        python.display(),
+        repo.join("crates/local-aws/requirements.txt").display(),
+    );
+    python
+}
+
+/// A configuration whose states are over at once.
+pub(crate) fn config() -> Config {
+    Config { timing: Timing::instant(), ..Config::new(python()) }
+}
+
+pub(crate) async fn start() -> (LocalAws, Client) {
+    start_with(config()).await
+}
+
+/// A local AWS for tests that leave each other alone: all of a test file share it, and it dies with the process.
+pub(crate) async fn shared() -> Client {
+    static ENDPOINT: OnceLock<String> = OnceLock::new();
+    let get = || ENDPOINT.get_or_init(serve_for_ever).clone();
+    Client::new(tokio::task::spawn_blocking(get).await.unwrap())
+}
+
+/// On a runtime of its own, because that of the first test ends with it.
+fn serve_for_ever() -> String {
+    let (sender, endpoint) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let (aws, _) = start().await;
+            sender.send(aws.endpoint()).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    endpoint.recv().expect("the shared local AWS starts")
+}
+
+pub(crate) async fn start_with(config: Config) -> (LocalAws, Client) {
+    let aws = LocalAws::start(config).await.expect("the local AWS starts");
+    let client = Client::new(aws.endpoint());
+    (aws, client)
+}
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    endpoint: String,
+    http: HyperClient<HttpConnector, Full<Bytes>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The text of the first XML element of that name.
+    pub(crate) fn xml(&self, name: &str) -> String {
+        let (_, rest) = self
+            .text
+            .split_once(&format!("<{name}>"))
+            .unwrap_or_else(|| panic!("no <{name}> in {}", self.text));
+        rest.split('<').next().unwrap().to_owned()
+    }
+}
+
+fn scope(service: &str) -> String {
+    format!(
+        "AWS4-HMAC-SHA256 Credential=AKIDTEST/20261116/eu-west-1/{service}/aws4_request, SignedHeaders=host, Signature=0"
+    )
+}
+
+impl Client {
+    pub(crate) fn new(endpoint: String) -> Self {
+        let http = HyperClient::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
+        Self { endpoint, http }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+        let work = async {
+            let response = self.http.request(request).await.map_err(|error| format!("{error:?}"))?;
+            let (parts, body) = response.into_parts();
+            let bytes = body.collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, text })
+        };
+        tokio::time::timeout(Duration::from_secs(30), work)
+            .await
+            .map_err(|_| "no answer in 30 s".to_owned())?
+    }
+
+    pub(crate) fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
+        let uri = format!("{}{path}", self.endpoint);
+        Request::builder().method(method).uri(uri).body(Full::new(body.into())).unwrap()
+    }
+
+    pub(crate) async fn try_eks(&self, method: &str, path: &str, body: Value) -> Result<Answer, String> {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let mut request = self.request(method, path, body);
+        request.headers_mut().insert("authorization", scope("eks").parse().unwrap());
+        self.send(request).await
+    }
+
+    /// A call of EKS that must be answered, well or not.
+    pub(crate) async fn eks(&self, method: &str, path: &str, body: Value) -> Answer {
+        self.try_eks(method, path, body).await.unwrap()
+    }
+
+    /// A call of EKS that must succeed.
+    pub(crate) async fn eks_ok(&self, method: &str, path: &str, body: Value) -> Value {
+        let answer = self.eks(method, path, body).await;
+        assert_eq!(answer.status, 200, "{method} {path}: {}", answer.text);
+        answer.json()
+    }
+
+    pub(crate) async fn try_query(&self, service: &str, form: &str) -> Result<Answer, String> {
+        let mut request = self.request("POST", "/", form.to_owned());
+        let headers = request.headers_mut();
+        headers.insert("authorization", scope(service).parse().unwrap());
+        headers.insert("content-type", "application/x-www-form-urlencoded; charset=utf-8".parse().unwrap());
+        self.send(request).await
+    }
+
+    pub(crate) async fn query(&self, service: &str, form: &str) -> Answer {
+        self.try_query(service, form).await.unwrap()
+    }
+
+    /// A call of a JSON service.
+    pub(crate) async fn target(&self, service: &str, target: &str, body: Value) -> Answer {
+        let mut request = self.request("POST", "/", body.to_string());
+        let headers = request.headers_mut();
+        headers.insert("authorization", scope(service).parse().unwrap());
+        headers.insert("content-type", "application/x-amz-json-1.1".parse().unwrap());
+        headers.insert("x-amz-target", target.parse().unwrap());
+        self.send(request).await.unwrap()
+    }
+
+    pub(crate) async fn ec2(&self, form: &str) -> Answer {
+        let answer = self.query("ec2", &format!("Version=2016-11-15&{form}")).await;
+        assert_eq!(answer.status, 200, "{form}: {}", answer.text);
+        answer
+    }
+
+    pub(crate) async fn iam(&self, form: &str) -> Answer {
+        let answer = self.query("iam", &format!("Version=2010-05-08&{form}")).await;
+        assert_eq!(answer.status, 200, "{form}: {}", answer.text);
+        answer
+    }
+
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: Value) -> Answer {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send(self.request(method, &format!("/_capt/{path}"), body)).await.unwrap()
+    }
+
+    pub(crate) async fn fault(&self, order: Value) {
+        let answer = self.admin("POST", "faults", order).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+    }
+
+    pub(crate) async fn health(&self) -> Value {
+        self.admin("GET", "health", Value::Null).await.json()
+    }
+
+    /// What exists, as `service/type/name-or-id` without the ids that change.
+    pub(crate) async fn inventory(&self) -> Vec<(String, String, String)> {
+        let answer = self.admin("GET", "inventory", Value::Null).await;
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let text = |item: &Value, key: &str| item[key].as_str().unwrap().to_owned();
+        let items = answer.json()["items"].as_array().unwrap().clone();
+        items.iter().map(|item| (text(item, "service"), text(item, "type"), text(item, "name"))).collect()
+    }
+
+    pub(crate) async fn role(&self, name: &str, path: &str, service: &str) -> String {
+        let policy = json!({ "Version": "2012-10-17", "Statement": [{
+            "Effect": "Allow", "Action": "sts:AssumeRole", "Principal": { "Service": service },
+        }] });
+        let policy =
+            policy.to_string().replace('"', "%22").replace(' ', "").replace('{', "%7B").replace('}', "%7D");
+        let form = format!("Action=CreateRole&RoleName={name}&Path={path}&AssumeRolePolicyDocument={policy}");
+        self.iam(&form).await.xml("Arn")
+    }
+
+    /// A VPC with two private subnets, the role of a control plane and one for pods: what a cluster needs.
+    pub(crate) async fn ground(&self) -> Ground {
+        let vpc = self.ec2("Action=CreateVpc&CidrBlock=10.0.0.0/16").await.xml("vpcId");
+        let mut subnets = Vec::new();
+        for (n, zone) in ["eu-west-1a", "eu-west-1b"].iter().enumerate() {
+            let form =
+                format!("Action=CreateSubnet&VpcId={vpc}&CidrBlock=10.0.{n}.0/24&AvailabilityZone={zone}");
+            subnets.push(self.ec2(&form).await.xml("subnetId"));
+        }
+        // Roles are global, and some tests share an account.
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let n = MADE.fetch_add(1, Ordering::Relaxed);
+        let role_name = format!("control-plane-{n}");
+        let pods_name = format!("pods-{n}");
+        let role = self.role(&role_name, "/", "eks.amazonaws.com").await;
+        let pods = self.role(&pods_name, "/", "eks-fargate-pods.amazonaws.com").await;
+        Ground { vpc, subnets, role, role_name, pods, pods_name }
+    }
+}
+
+pub(crate) struct Ground {
+    pub(crate) vpc: String,
+    pub(crate) subnets: Vec<String>,
+    pub(crate) role: String,
+    pub(crate) role_name: String,
+    pub(crate) pods: String,
+    pub(crate) pods_name: String,
+}
+
+impl Ground {
+    pub(crate) fn cluster(&self, name: &str) -> Value {
+        json!({
+            "name": name,
+            "roleArn": self.role,
+            "resourcesVpcConfig": { "subnetIds": self.subnets },
+            "accessConfig": { "authenticationMode": "API" },
+        })
+    }
+
+    pub(crate) fn profile(&self, name: &str, role: &str) -> Value {
+        json!({
+            "fargateProfileName": name,
+            "podExecutionRoleArn": role,
+            "subnets": self.subnets,
+            "selectors": [{ "namespace": "default" }],
+        })
+    }
+}
+
+/// Whether a process still runs. One that only waits to be reaped does not.
+pub(crate) fn runs(pid: u64) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    !matches!(state, Some('Z' | 'X'))
+}
+
+pub(crate) async fn gone_within(pid: u64, deadline: Duration) -> bool {
+    let begun = std::time::Instant::now();
+    while runs(pid) {
+        if begun.elapsed() > deadline {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    true
+}
