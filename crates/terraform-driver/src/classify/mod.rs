@@ -105,14 +105,12 @@ impl Class {
     pub const fn advice(self) -> Advice {
         match self {
             Self::Wait => {
-                Advice::RetryWithin { least: Duration::from_secs(30), most: Duration::from_secs(60) }
+                Advice::RetryWithin { least: Duration::from_secs(30), most: Duration::from_mins(1) }
             }
-            Self::Propagation => Advice::ShortRetries { span: Duration::from_secs(240) },
+            Self::Propagation => Advice::ShortRetries { span: Duration::from_mins(4) },
             Self::Throttle | Self::Network | Self::Unknown => Advice::Backoff,
-            Self::UserFix | Self::Protected | Self::Credentials | Self::Provider | Self::Engine => {
-                Advice::AwaitChange
-            }
-            Self::Quota => Advice::SlowRetry,
+            Self::UserFix | Self::Protected | Self::Credentials => Advice::AwaitChange,
+            Self::Quota | Self::Provider | Self::Engine => Advice::SlowRetry,
             Self::Dependency => Advice::CleanUp,
             Self::Lock => Advice::ProveLockDead,
             Self::Expired => Advice::RefreshCredentials,
@@ -169,10 +167,10 @@ pub fn classify(diagnostic: &Diagnostic) -> Failure {
     let Diagnostic { severity: _, summary, detail, address, range } = diagnostic;
     let text = format!("{summary}\n{detail}");
     let code = aws::error_code(&text);
-    let class = rules::class_of(&text, code).unwrap_or({
-        // A place in a file but no object: terraform complains about the text of the configuration.
-        if range.is_some() && address.is_none() && code.is_none() { Class::UserFix } else { Class::Unknown }
-    });
+    // A place in a file but no object: terraform complains about the text of the configuration.
+    let about_text = range.is_some() && address.is_none() && code.is_none();
+    let otherwise = if about_text { Class::UserFix } else { Class::Unknown };
+    let class = rules::class_of(&text, code).unwrap_or(otherwise);
     Failure {
         class,
         code: code.map(str::to_owned),

@@ -78,6 +78,16 @@ const CODES: &[(&str, Class)] = &[
 
 /// What terraform and the network say in plain words.
 const WORDS: &[(&str, Class)] = &[
+    // Before the network: that the registry does not answer is a matter of providers.
+    ("Failed to query available provider packages", Class::Provider),
+    ("Failed to install provider", Class::Provider),
+    ("Inconsistent dependency lock file", Class::Provider),
+    ("Provider dependency changes detected", Class::Provider),
+    ("Required plugins are not installed", Class::Provider),
+    ("Failed to load plugin schemas", Class::Provider),
+    ("Failed to instantiate provider", Class::Provider),
+    ("Incompatible provider version", Class::Provider),
+    ("Could not load plugin", Class::Provider),
     ("Plugin did not respond", Class::Network),
     ("The plugin encountered an error", Class::Network),
     ("no such host", Class::Network),
@@ -93,15 +103,6 @@ const WORDS: &[(&str, Class)] = &[
     ("context deadline exceeded", Class::Network),
     ("StatusCode: 50", Class::Network),
     ("timeout while waiting for", Class::Wait),
-    ("Failed to query available provider packages", Class::Provider),
-    ("Failed to install provider", Class::Provider),
-    ("Inconsistent dependency lock file", Class::Provider),
-    ("Provider dependency changes detected", Class::Provider),
-    ("Required plugins are not installed", Class::Provider),
-    ("Failed to load plugin schemas", Class::Provider),
-    ("Failed to instantiate provider", Class::Provider),
-    ("Incompatible provider version", Class::Provider),
-    ("Could not load plugin", Class::Provider),
     ("Unsupported Terraform Core version", Class::Engine),
     ("state snapshot was created by Terraform", Class::Engine),
     ("Backend initialization required", Class::Engine),

@@ -147,7 +147,9 @@ fn collect(lines: &mut Lines, chunks: &[&[u8]]) -> Vec<Result<Vec<u8>, u64>> {
             Line::Oversized { bytes } => Err(bytes),
         });
     };
-    chunks.iter().for_each(|chunk| lines.feed(chunk, &mut each));
+    for chunk in chunks {
+        lines.feed(chunk, &mut each);
+    }
     lines.finish(&mut each);
     all
 }

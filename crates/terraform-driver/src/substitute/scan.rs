@@ -214,8 +214,12 @@ impl<'a> Scanner<'a> {
             let known =
                 placeholder(self.rest).and_then(|found| Some((found.len, self.values.get(found.key)?)));
             if let Some((len, value)) = known {
-                self.done.text.push_str(&as_literal(value));
                 self.rest = &self.rest[len..];
+                // With nothing between them, the text around the placeholder would become the start of a template.
+                let touching = self.done.text.ends_with(['$', '%']) && self.rest.starts_with('{');
+                let literal =
+                    if value.is_empty() && touching { "${\"\"}".to_owned() } else { as_literal(value) };
+                self.done.text.push_str(&literal);
                 return;
             }
         }
@@ -260,7 +264,8 @@ fn quoted_literal(value: &str) -> String {
 
 /// All of them are below U+FFFF: `$`, `%`, `{` and control characters.
 fn escape(c: char, out: &mut String) {
-    *out += &format!("\\u{:04x}", u32::from(c));
+    out.push_str("\\u");
+    out.extend([12, 8, 4, 0].map(|shift| char::from_digit((u32::from(c) >> shift) & 0xf, 16).unwrap_or('0')));
 }
 
 /// A value in a template without quotes: as it is where that is harmless, else as an interpolated string, because a

@@ -172,6 +172,7 @@ fn a_neighbour_in_the_text_cannot_complete_a_template() {
     assert_eq!(attribute(&in_hcl("x = \"%${v}\"\n", &[("v", "{ if true }")]).unwrap()), "%{ if true }");
     assert_eq!(attribute(&in_hcl("x = \"${v}{y}\"\n", &[("v", "$")]).unwrap()), "${y}");
     assert_eq!(attribute(&in_hcl("x = <<E\n${v}{y}\nE\n", &[("v", "%")]).unwrap()), "%{y}\n");
+    assert_eq!(attribute(&in_hcl("x = \"%${v}{y}\"\n", &[("v", "")]).unwrap()), "%{y}");
 }
 
 #[test]

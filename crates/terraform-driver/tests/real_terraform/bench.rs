@@ -1,0 +1,116 @@
+//! A directory with rendered files, and the real engine in it.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use terraform_driver::{
+    command::{Commands, Invocation, LockFile, PlanMode, UserArgs},
+    engine::{self, Engine},
+    environment::{Credentials, Environment, Inputs},
+    render::Rendered,
+};
+
+pub(crate) struct Bench {
+    dir: TempDir,
+    root: PathBuf,
+    engine: Engine,
+    environment: Environment,
+}
+
+impl Bench {
+    /// A fresh directory with these files.
+    pub(crate) fn with(rendered: &Rendered) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        let config = dir.path().join("cli.tfrc");
+        // An empty mirror and nothing else: no test reaches for the network.
+        let mirror = dir.path().join("mirror");
+        let text = format!(
+            "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
+            mirror.display()
+        );
+        fs::create_dir_all(&mirror).unwrap();
+        fs::write(&config, text).unwrap();
+        let outer: BTreeMap<String, String> = [("PATH".to_owned(), path())].into();
+        let inputs = Inputs {
+            cli_config: &config,
+            home: dir.path(),
+            tmp: dir.path(),
+            credentials: Credentials::None,
+            template: &[],
+        };
+        let environment = Environment::build(&outer, &inputs).unwrap();
+        let candidate =
+            engine::find(None, path().as_ref(), dir.path()).expect("terraform or tofu is on PATH");
+        let version = spawn(&Invocation {
+            program: candidate.path.clone(),
+            args: vec!["version".to_owned(), "-json".to_owned()],
+            env: environment.variables().clone(),
+            cwd: dir.path().to_owned(),
+        });
+        let engine = candidate.verify(&version.stdout).unwrap();
+        let bench = Self { dir, root, engine, environment };
+        bench.write(rendered);
+        bench
+    }
+
+    pub(crate) fn write(&self, rendered: &Rendered) {
+        for (path, contents) in &rendered.files {
+            let path = self.root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, &contents.bytes).unwrap();
+        }
+        assert!(self.root.starts_with(self.dir.path()));
+    }
+
+    pub(crate) fn commands(&self) -> Commands<'_> {
+        let args = UserArgs::default();
+        Commands::new(&self.engine, &self.root, &self.environment, args, Duration::from_secs(5)).unwrap()
+    }
+
+    /// Runs a command that has to end with this code.
+    pub(crate) fn run(&self, invocation: &Invocation, code: i32) -> Output {
+        let output = spawn(invocation);
+        let said = || {
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+        };
+        assert_eq!(output.status.code(), Some(code), "{invocation}\n{}", said());
+        output
+    }
+
+    /// Init, plan, apply.
+    pub(crate) fn apply(&self) {
+        let commands = self.commands();
+        self.run(&commands.init(LockFile::Absent), 0);
+        self.run(&commands.plan(PlanMode::Change), 2);
+        self.run(&commands.apply(PlanMode::Change), 0);
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test plays the process that starts the driver")]
+fn path() -> String {
+    std::env::var("PATH").unwrap()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test looks at command lines, not at how exec supervises them"
+)]
+fn spawn(invocation: &Invocation) -> Output {
+    let Invocation { program, args, env, cwd } = invocation;
+    Command::new(program).args(args).env_clear().envs(env).current_dir(cwd).output().unwrap()
+}
