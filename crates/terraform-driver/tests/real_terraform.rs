@@ -1,281 +1,250 @@
-//! The driver's values against the real engine, with built-in `terraform_data` only: no provider, no network.
+//! The driver with the real engine and its built-in resources: nothing to install, no network.
 
-#[path = "real_terraform/bench.rs"]
-mod bench;
+mod support;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, time::Duration};
 
-use bench::Bench;
-use serde_json::{Value, json};
+use support::{Bench, shim, until};
 use terraform_driver::{
-    classify::{Class, primary},
-    command::{LockFile, PLAN_FILE, PlanMode},
-    events::{Event, Item, Kind, Progress, read_all},
-    output::Outputs,
+    command::{PlanMode, UserArgs},
+    engine,
+    environment::{Credentials, Environment, Inputs},
+    events::Progress,
+    exec::capture,
     plan::{Action, Intent, Plan, Policy, StateId, guard},
-    render::{InlineFormat, Request, Source, Var, VarFile, render},
-    substitute::{Values, substitute},
+    planfile::PlanFile,
+    run::{Digests, Driver, Job, Limits, Phase, StepError, interrupted_taints, record::RunDir},
+    workspace::{FileToWrite, Workspace},
 };
+use tokio_util::sync::CancellationToken;
 
-/// Everything that has a meaning in HCL, in JSON, in a template or in a shell.
-const NASTY: &[&str] = &[
-    "plain",
-    "",
-    "\"quoted\" and \\back\\slashed\\",
-    "line\nbreak\r\nand\ttab",
-    "${path.module} and $${x} and $$${y}",
-    "%{ if true }x%{ endif } and %%{",
-    "$",
-    "${",
-    "%{",
-    "}",
-    "{",
-    "ünïcödé 🦀 \u{2028}",
-    "EOT\nEOT\n",
-    "# no comment // none /* either */",
-    "'; rm -rf / #",
-    "[\"json\", {\"a\": 1}]",
-    "true",
-    "0x10",
-    "null",
-];
-
-fn inline(text: &str) -> Request {
-    Request::new("default", "demo", Source::Inline { format: InlineFormat::Hcl, text: text.to_owned() })
+struct Real {
+    bench: Bench,
+    driver: Driver,
+    environment: Environment,
+    stop: CancellationToken,
 }
 
-fn outputs(bench: &Bench) -> Outputs {
-    Outputs::from_state(&bench.read("terraform.tfstate")).unwrap()
-}
+fn quiet(_: Phase, _: &Progress) {}
 
-#[test]
-fn values_of_a_module_come_back_from_terraform_as_they_went_in() {
-    let module = "variable \"v\" {\n  type = any\n}\noutput \"v\" {\n  value = var.v\n}\n";
-    let source = Source::Module([("main.tf".to_owned(), module.as_bytes().to_vec())].into());
-    let mut request = Request::new("default", "demo", source);
-    let values: BTreeMap<&str, &str> = NASTY.iter().map(|text| (*text, *text)).collect();
-    request.variables.insert("v".to_owned(), json!(values));
-    let bench = Bench::with(&render(&request).unwrap());
-    bench.apply();
-    assert_eq!(outputs(&bench).get("v").unwrap().expose(), &json!(values));
-}
-
-#[test]
-fn vars_mean_to_terraform_what_the_command_line_means() {
-    let text = r#"
-variable "azs" { type = list(string) }
-variable "n" { type = number }
-variable "on" { type = bool }
-variable "free" {}
-variable "policy" { type = string }
-variable "m" { type = map(string) }
-variable "late" { type = string }
-output "all" { value = [var.azs, var.n + 1, !var.on, var.free, var.policy, var.m, var.late] }
-"#;
-    let mut request = inline(text);
-    let var = |key: &str, value: &str| Var { key: key.to_owned(), value: value.to_owned() };
-    request.vars = vec![
-        var("azs", "[\"a\", \"b\"]"),
-        var("n", "2"),
-        var("on", "true"),
-        var("free", "[1]"),
-        var("policy", "{\"Version\":\"2012-10-17\"}"),
-        var("m", "{ k = \"$${v}\" }"),
-        var("late", "from vars"),
-    ];
-    let file =
-        |text: &str| VarFile { origin: "o".to_owned(), format: InlineFormat::Hcl, text: text.to_owned() };
-    request.upstream.insert("late".to_owned(), json!("from upstream"));
-    request.var_files = (0..12).map(|i| file(&format!("late = \"from file {i}\"\n"))).collect();
-    let bench = Bench::with(&render(&request).unwrap());
-    bench.apply();
-    let all = outputs(&bench).get("all").unwrap().expose().clone();
-    assert_eq!(
-        all,
-        json!([["a", "b"], 3, false, "[1]", "{\"Version\":\"2012-10-17\"}", {"k": "${v}"}, "from file 11"])
-    );
-}
-
-#[test]
-fn substituted_values_are_literals_to_terraform() {
-    let mut hcl = String::new();
-    let mut json_outputs = serde_json::Map::new();
-    let mut variables = BTreeMap::new();
-    for (i, text) in NASTY.iter().enumerate() {
-        variables.insert(format!("v{i}"), (*text).to_owned());
-        hcl += &format!(
-            "output \"q{i}\" {{\n  value = \"a %${{v{i}}}b\"\n}}\noutput \"h{i}\" {{\n  value = <<-EOT\n    a ${{v{i}}}b\n  EOT\n}}\n"
-        );
-        json_outputs.insert(format!("j{i}"), json!({"value": format!("a ${{v{i}}}b")}));
+impl Real {
+    async fn new() -> Self {
+        let bench = Bench::new();
+        let path = path_of_the_caller();
+        let outer = BTreeMap::from([("PATH".to_owned(), path.clone())]);
+        let candidate = engine::find(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
+        let said =
+            capture(&candidate.path, &["version", "-json"], &outer, Duration::from_secs(30)).await.unwrap();
+        let cli_config = bench.dir.path().join("cli.tfrc");
+        fs::write(&cli_config, "").unwrap();
+        let environment = Environment::build(
+            &outer,
+            &Inputs {
+                cli_config: &cli_config,
+                home: bench.dir.path(),
+                tmp: bench.dir.path(),
+                credentials: Credentials::None,
+                template: &[],
+            },
+        )
+        .unwrap();
+        let engine = candidate.verify(&said.stdout).unwrap();
+        let driver = Driver { engine, shim: shim(), limits: Limits::default() };
+        Self { bench, driver, environment, stop: CancellationToken::new() }
     }
-    let substituted = |format: &str, module: &str| {
-        let spec = json!({"forProvider": {"source": "Inline", "inlineFormat": format, "module": module}});
-        let done = substitute(&spec, &Values::new("demo", &variables)).unwrap();
-        done["forProvider"]["module"].as_str().unwrap().to_owned()
-    };
-    let mut request = inline(&substituted("HCL", &hcl));
-    let json_module = json!({"output": json_outputs}).to_string();
-    let extra = terraform_driver::render::Contents::plain(substituted("JSON", &json_module).into_bytes());
-    request.extra.insert("more.tf.json".to_owned(), extra);
-    let bench = Bench::with(&render(&request).unwrap());
-    bench.apply();
-    let outputs = outputs(&bench);
-    for (i, text) in NASTY.iter().enumerate() {
-        assert_eq!(
-            outputs.get(&format!("q{i}")).unwrap().expose(),
-            &json!(format!("a %{text}b")),
-            "quoted {i}"
-        );
-        assert_eq!(
-            outputs.get(&format!("h{i}")).unwrap().expose(),
-            &json!(format!("a {text}b\n")),
-            "heredoc {i}"
-        );
-        assert_eq!(outputs.get(&format!("j{i}")).unwrap().expose(), &json!(format!("a {text}b")), "json {i}");
+
+    fn workspace(&self) -> &Workspace {
+        &self.bench.workspace
+    }
+
+    fn job<'a>(&'a self, args: &'a UserArgs) -> Job<'a> {
+        Job {
+            workspace: self.workspace(),
+            environment: &self.environment,
+            args,
+            hear: &quiet,
+            stop: &self.stop,
+        }
+    }
+
+    fn write(&self, text: &str) -> Digests {
+        let file = FileToWrite { path: "main.tf", bytes: text.as_bytes(), secret: false };
+        self.workspace().write([file]).unwrap();
+        Digests { configuration: text.to_owned(), installation: "one".to_owned() }
+    }
+
+    fn runs(&self) -> Vec<String> {
+        let runs = RunDir::all(&self.workspace().runs()).unwrap();
+        runs.iter().map(|run| run.spec().unwrap().unwrap().command).collect()
     }
 }
 
-const RESOURCES: &str = r#"
-variable "input" {
-  type      = string
-  sensitive = true
-}
-resource "terraform_data" "a" { input = var.input }
-resource "terraform_data" "b" {
-  input            = terraform_data.a.id
-  triggers_replace = nonsensitive(sha256(var.input))
-}
+const TWO: &str = r#"
+resource "terraform_data" "one" { input = "a" }
+resource "terraform_data" "two" { input = terraform_data.one.output }
+output "name" { value = terraform_data.two.output }
 output "secret" {
-  value     = var.input
+  value     = "hunter2"
   sensitive = true
 }
 "#;
 
-fn with_input(text: &str) -> terraform_driver::render::Rendered {
-    let mut request = inline(RESOURCES);
-    request.vars = vec![Var { key: "input".to_owned(), value: text.to_owned() }];
-    render(&request).unwrap()
+#[tokio::test]
+async fn a_workspace_is_made_found_unchanged_with_one_process_and_destroyed() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write(TWO);
+
+    real.driver.settle(&job).await.unwrap();
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    assert!(planned.has_work);
+    assert_eq!((planned.summary.counts.add, planned.summary.existing), (2, 0));
+    real.driver.apply(&job, &planned).await.unwrap();
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed().count(), 2);
+    assert!(!real.bench.file("capt.tfplan").exists(), "a saved plan holds secrets and goes");
+
+    let before = real.runs().len();
+    real.driver.settle(&job).await.unwrap();
+    real.driver.init(&job, &digests).await.unwrap();
+    let again = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    assert!(!again.has_work);
+    assert_eq!(real.runs()[before..], ["plan"]);
+
+    let destroy = real.driver.plan(&job, PlanMode::Destroy, &digests).await.unwrap();
+    assert_eq!(destroy.summary.counts.destroy, 2);
+    real.driver.apply(&job, &destroy).await.unwrap();
+    assert!(real.workspace().state().unwrap().unwrap().is_empty());
 }
 
-fn plan_of(bench: &Bench) -> Plan {
-    Plan::parse(&bench.run(&bench.commands().show_plan(), 0).stdout).unwrap()
-}
+#[tokio::test]
+async fn a_plan_read_from_its_file_says_what_show_says() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write(&format!("{TWO}\nresource \"terraform_data\" \"keyed\" {{\n  for_each = toset([\"x.y\", \"z\"])\n  triggers_replace = each.key\n}}"));
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    real.driver.apply(&job, &planned).await.unwrap();
 
-#[test]
-fn a_run_from_init_to_destroy_is_read_from_its_own_words() {
-    let rendered = with_input("canary-one");
-    let bench = Bench::with(&rendered);
-    let commands = bench.commands();
-    bench.run(&commands.init(LockFile::Absent), 0);
-    let valid: Value = serde_json::from_slice(&bench.run(&commands.validate(), 0).stdout).unwrap();
-    assert_eq!(valid["valid"], true);
-
-    bench.run(&commands.plan(PlanMode::Change), 2);
-    let state = StateId::default();
-    let plan = plan_of(&bench);
-    let summary = plan.summary(&state, &rendered.digest);
-    assert_eq!((summary.counts.add, summary.counts.destroy), (2, 0));
-    assert!(guard(&summary, &Policy::default(), Intent::Change, None).allows());
-    let printed = format!("{summary:?} {}", serde_json::to_string(&summary).unwrap());
-    assert!(!printed.contains("canary"), "{printed}");
-    bench.run(&commands.plan(PlanMode::Change), 2);
-    assert_eq!(
-        plan_of(&bench).hash(&state, &rendered.digest),
-        summary.hash,
-        "the same plan has the same hash"
+    let digests = real.write(
+        "resource \"terraform_data\" \"two\" { input = \"b\" }\noutput \"name\" { value = terraform_data.two.output }\n\
+         resource \"terraform_data\" \"keyed\" {\n  for_each = toset([\"x.y\", \"new\"])\n  triggers_replace = \"${each.key}!\"\n}",
     );
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let root = real.workspace().root().display().to_string();
+    let said = capture(
+        &real.driver.engine.path,
+        &[&format!("-chdir={root}"), "show", "-json", "capt.tfplan"],
+        real.environment.variables(),
+        Duration::from_secs(30),
+    )
+    .await
+    .unwrap();
+    let shown = Plan::parse(&said.stdout).unwrap().summary(&StateId::default(), "");
+    let essence = |summary: &terraform_driver::plan::Summary| {
+        summary
+            .changes
+            .iter()
+            .map(|c| (c.address.clone(), c.resource_type.clone(), c.managed, c.action, c.reason.clone()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(essence(&planned.summary), essence(&shown));
+    assert_eq!(planned.summary.counts, shown.counts);
+    assert_eq!(planned.summary.existing, shown.existing);
+    assert_eq!(planned.summary.outputs, shown.outputs);
+    assert_eq!(
+        (shown.counts.add, shown.counts.change, shown.counts.replace, shown.counts.destroy),
+        (1, 1, 1, 2)
+    );
+}
 
-    let mut progress = Progress::with_total(summary.counts.operations());
-    let said = bench.run(&commands.apply(PlanMode::Change), 0).stdout;
-    let mut ids = Vec::new();
-    read_all(&said, |item| {
-        let Item::Event(event) = item else { panic!() };
-        assert!(!matches!(event.kind, Kind::Text | Kind::Unknown { .. }), "{event:?}");
-        assert!(!event.is_unknown_stream());
-        progress.observe(&event);
-        if let Kind::ApplyComplete(hook) = &event.kind {
-            ids.push(hook.address.to_string());
-        }
+#[tokio::test]
+async fn the_hash_is_the_same_for_the_same_plan_and_another_for_any_other() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real
+        .write("variable \"x\" { default = \"a\" }\nresource \"terraform_data\" \"one\" { input = var.x }");
+    real.driver.init(&job, &digests).await.unwrap();
+    let hash = async |digests: &Digests| {
+        real.driver.plan(&job, PlanMode::Change, digests).await.unwrap().summary.hash
+    };
+    let first = hash(&digests).await;
+    assert_eq!(first, hash(&digests).await, "nothing changed between the two");
+    fs::write(real.bench.file("terraform.tfvars.json"), r#"{"x": "b"}"#).unwrap();
+    assert_ne!(first, hash(&digests).await, "a variable changed, and only the planned value tells");
+    let other = Digests { configuration: "other".to_owned(), ..digests.clone() };
+    assert_ne!(first, hash(&other).await);
+    let bytes = fs::read(real.bench.file("capt.tfplan")).unwrap();
+    assert!(PlanFile::parse(&bytes[..bytes.len() / 2]).is_err(), "half a plan is no plan");
+}
+
+#[tokio::test]
+async fn a_failing_apply_tells_what_and_where_and_keeps_what_was_made() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write(
+        "resource \"terraform_data\" \"good\" {}\nresource \"terraform_data\" \"bad\" {\n  depends_on = [terraform_data.good]\n  provisioner \"local-exec\" { command = \"exit 7\" }\n}",
+    );
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let Err(StepError::Failed { phase, diagnostics, .. }) = real.driver.apply(&job, &planned).await else {
+        panic!("it fails");
+    };
+    assert_eq!(phase, Phase::Applying);
+    assert_eq!(diagnostics[0].address.as_deref(), Some("terraform_data.bad"));
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed().count(), 2);
+    assert_eq!(interrupted_taints(real.workspace()).unwrap(), Vec::<String>::new(), "it failed by itself");
+}
+
+#[tokio::test]
+async fn an_interrupted_creation_is_known_as_such_and_can_be_untainted() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let slow = "resource \"terraform_data\" \"slow\" {\n  provisioner \"local-exec\" { command = \"touch begun; sleep 60\" }\n}";
+    let digests = real.write(slow);
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let (applied, ()) = tokio::join!(real.driver.apply(&job, &planned), async {
+        until("the provisioner", || real.bench.file("begun").exists()).await;
+        real.stop.cancel();
     });
-    assert_eq!((progress.done(), progress.total(), progress.failed()), (2, 2, 0));
-    assert_eq!(ids, ["terraform_data.a", "terraform_data.b"]);
-    assert!(!String::from_utf8_lossy(&said).contains("canary"));
-    let outputs = outputs(&bench);
-    assert!(outputs.public().is_empty() && !format!("{outputs:?}").contains("canary"));
-    assert_eq!(outputs.connection_strings()["secret"].expose(), "canary-one");
+    assert!(matches!(applied, Err(StepError::Interrupted { phase: Phase::Applying })), "{applied:?}");
+    assert_eq!(interrupted_taints(real.workspace()).unwrap(), ["terraform_data.slow"]);
 
-    bench.run(&commands.plan(PlanMode::Change), 0);
-    bench.run(&commands.plan(PlanMode::RefreshOnly), 0);
-    bench.write(&with_input("canary-two"));
-    bench.run(&commands.plan(PlanMode::Change), 2);
-    let summary = plan_of(&bench).summary(&state, "");
-    let actions: Vec<_> =
-        summary.changes.iter().map(|change| (change.address.as_str(), change.action)).collect();
-    assert_eq!(actions, [("terraform_data.a", Action::Change), ("terraform_data.b", Action::Replace)]);
-    assert!(
-        summary.changes[1].attributes.iter().any(|a| a.path == "triggers_replace" && a.forces_replacement)
-    );
-
-    bench.run(&commands.plan(PlanMode::Destroy), 2);
-    assert_eq!(plan_of(&bench).summary(&state, "").counts.destroy, 2);
-    bench.run(&commands.apply(PlanMode::Destroy), 0);
-    let left: Value = serde_json::from_slice(&bench.read("terraform.tfstate")).unwrap();
-    assert_eq!(left["resources"], json!([]));
+    let go_on = CancellationToken::new();
+    let job = Job { stop: &go_on, ..real.job(&args) };
+    real.driver.settle(&job).await.unwrap();
+    let replace = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    assert_eq!(replace.summary.changes[0].action, Action::Replace);
+    real.driver.untaint(&job, "terraform_data.slow").await.unwrap();
+    assert!(!real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap().has_work);
 }
 
-fn failure_of(stdout: &[u8]) -> Class {
-    let mut diagnostics = Vec::new();
-    read_all(stdout, |item| {
-        if let Item::Event(Event { kind: Kind::Diagnostic(diagnostic), .. }) = item {
-            diagnostics.push(diagnostic);
-        }
-    });
-    primary(&diagnostics).expect("terraform said why").class
+#[tokio::test]
+async fn a_plan_that_does_harm_needs_exactly_its_own_hash() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let job = real.job(&args);
+    let digests = real.write("resource \"terraform_data\" \"one\" { triggers_replace = \"a\" }");
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    real.driver.apply(&job, &planned).await.unwrap();
+    let digests = real.write("resource \"terraform_data\" \"one\" { triggers_replace = \"b\" }");
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let policy = Policy { protected: ["terraform_data".to_owned()].into(), most_lost_percent: None };
+    let judge = |approval: Option<&str>| guard(&planned.summary, &policy, Intent::Change, approval).allows();
+    assert!(!judge(None));
+    assert!(!judge(Some("000000000000")));
+    assert!(!judge(Some(&planned.summary.hash.as_str()[..8])));
+    assert!(judge(Some(planned.summary.hash.as_str())));
 }
 
-#[test]
-fn failures_of_the_engine_are_classified_from_its_own_words() {
-    let bench = Bench::with(&with_input("one"));
-    let commands = bench.commands();
-    assert_eq!(
-        failure_of(&bench.run(&commands.plan(PlanMode::Change), 1).stdout),
-        Class::Engine,
-        "not initialised"
-    );
-    bench.run(&commands.init(LockFile::Absent), 0);
-    bench.run(&commands.plan(PlanMode::Change), 2);
-    let plan = bench.read(PLAN_FILE);
-    bench.run(&commands.apply(PlanMode::Change), 0);
-    std::fs::write(bench.path(PLAN_FILE), plan).unwrap();
-    assert_eq!(failure_of(&bench.run(&commands.apply(PlanMode::Change), 1).stdout), Class::StalePlan);
-
-    let locked = render(&inline("variable \"x\" {}\nresource \"terraform_data\" \"a\" {\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n")).unwrap();
-    bench.write(&locked);
-    assert_eq!(
-        failure_of(&bench.run(&commands.plan(PlanMode::Change), 1).stdout),
-        Class::UserFix,
-        "no value"
-    );
-    std::fs::write(bench.path("x.auto.tfvars"), "x = 1\n").unwrap();
-    assert_eq!(failure_of(&bench.run(&commands.plan(PlanMode::Destroy), 1).stdout), Class::Protected);
-    std::fs::write(bench.path("main.tf"), "resource \"nowhere_thing\" \"a\" {}\n").unwrap();
-    assert_eq!(failure_of(&bench.run(&commands.init(LockFile::Absent), 1).stdout), Class::Provider);
-}
-
-#[test]
-fn a_state_is_pushed_and_a_taint_taken_off() {
-    let bench = Bench::with(&with_input("one"));
-    let commands = bench.commands();
-    bench.apply();
-    let mut state: Value = serde_json::from_slice(&bench.read("terraform.tfstate")).unwrap();
-    state["serial"] = json!(state["serial"].as_u64().unwrap() + 1);
-    state["resources"][0]["instances"][0]["status"] = json!("tainted");
-    std::fs::write(bench.path("errored.tfstate"), state.to_string()).unwrap();
-    bench.run(&commands.state_push("errored.tfstate").unwrap(), 0);
-    bench.run(&commands.plan(PlanMode::Change), 2);
-    let summary = plan_of(&bench).summary(&StateId::default(), "");
-    assert_eq!(summary.changes[0].reason.as_deref(), Some("replace_because_tainted"));
-    bench.run(&commands.untaint("terraform_data.a").unwrap(), 0);
-    bench.run(&commands.plan(PlanMode::Change), 0);
-    bench.run(&commands.import("terraform_data.a", "some-id").unwrap(), 1);
+#[expect(clippy::disallowed_methods, reason = "a test finds terraform as its caller would")]
+fn path_of_the_caller() -> String {
+    std::env::var("PATH").unwrap()
 }

@@ -1,0 +1,281 @@
+//! The driver's values against the real engine, with built-in `terraform_data` only: no provider, no network.
+
+#[path = "engine_values/bench.rs"]
+mod bench;
+
+use std::collections::BTreeMap;
+
+use bench::Bench;
+use serde_json::{Value, json};
+use terraform_driver::{
+    classify::{Class, primary},
+    command::{LockFile, PLAN_FILE, PlanMode},
+    events::{Event, Item, Kind, Progress, read_all},
+    output::Outputs,
+    plan::{Action, Intent, Plan, Policy, StateId, guard},
+    render::{InlineFormat, Request, Source, Var, VarFile, render},
+    substitute::{Values, substitute},
+};
+
+/// Everything that has a meaning in HCL, in JSON, in a template or in a shell.
+const NASTY: &[&str] = &[
+    "plain",
+    "",
+    "\"quoted\" and \\back\\slashed\\",
+    "line\nbreak\r\nand\ttab",
+    "${path.module} and $${x} and $$${y}",
+    "%{ if true }x%{ endif } and %%{",
+    "$",
+    "${",
+    "%{",
+    "}",
+    "{",
+    "ünïcödé 🦀 \u{2028}",
+    "EOT\nEOT\n",
+    "# no comment // none /* either */",
+    "'; rm -rf / #",
+    "[\"json\", {\"a\": 1}]",
+    "true",
+    "0x10",
+    "null",
+];
+
+fn inline(text: &str) -> Request {
+    Request::new("default", "demo", Source::Inline { format: InlineFormat::Hcl, text: text.to_owned() })
+}
+
+fn outputs(bench: &Bench) -> Outputs {
+    Outputs::from_state(&bench.read("terraform.tfstate")).unwrap()
+}
+
+#[test]
+fn values_of_a_module_come_back_from_terraform_as_they_went_in() {
+    let module = "variable \"v\" {\n  type = any\n}\noutput \"v\" {\n  value = var.v\n}\n";
+    let source = Source::Module([("main.tf".to_owned(), module.as_bytes().to_vec())].into());
+    let mut request = Request::new("default", "demo", source);
+    let values: BTreeMap<&str, &str> = NASTY.iter().map(|text| (*text, *text)).collect();
+    request.variables.insert("v".to_owned(), json!(values));
+    let bench = Bench::with(&render(&request).unwrap());
+    bench.apply();
+    assert_eq!(outputs(&bench).get("v").unwrap().expose(), &json!(values));
+}
+
+#[test]
+fn vars_mean_to_terraform_what_the_command_line_means() {
+    let text = r#"
+variable "azs" { type = list(string) }
+variable "n" { type = number }
+variable "on" { type = bool }
+variable "free" {}
+variable "policy" { type = string }
+variable "m" { type = map(string) }
+variable "late" { type = string }
+output "all" { value = [var.azs, var.n + 1, !var.on, var.free, var.policy, var.m, var.late] }
+"#;
+    let mut request = inline(text);
+    let var = |key: &str, value: &str| Var { key: key.to_owned(), value: value.to_owned() };
+    request.vars = vec![
+        var("azs", "[\"a\", \"b\"]"),
+        var("n", "2"),
+        var("on", "true"),
+        var("free", "[1]"),
+        var("policy", "{\"Version\":\"2012-10-17\"}"),
+        var("m", "{ k = \"$${v}\" }"),
+        var("late", "from vars"),
+    ];
+    let file =
+        |text: &str| VarFile { origin: "o".to_owned(), format: InlineFormat::Hcl, text: text.to_owned() };
+    request.upstream.insert("late".to_owned(), json!("from upstream"));
+    request.var_files = (0..12).map(|i| file(&format!("late = \"from file {i}\"\n"))).collect();
+    let bench = Bench::with(&render(&request).unwrap());
+    bench.apply();
+    let all = outputs(&bench).get("all").unwrap().expose().clone();
+    assert_eq!(
+        all,
+        json!([["a", "b"], 3, false, "[1]", "{\"Version\":\"2012-10-17\"}", {"k": "${v}"}, "from file 11"])
+    );
+}
+
+#[test]
+fn substituted_values_are_literals_to_terraform() {
+    let mut hcl = String::new();
+    let mut json_outputs = serde_json::Map::new();
+    let mut variables = BTreeMap::new();
+    for (i, text) in NASTY.iter().enumerate() {
+        variables.insert(format!("v{i}"), (*text).to_owned());
+        hcl += &format!(
+            "output \"q{i}\" {{\n  value = \"a %${{v{i}}}b\"\n}}\noutput \"h{i}\" {{\n  value = <<-EOT\n    a ${{v{i}}}b\n  EOT\n}}\n"
+        );
+        json_outputs.insert(format!("j{i}"), json!({"value": format!("a ${{v{i}}}b")}));
+    }
+    let substituted = |format: &str, module: &str| {
+        let spec = json!({"forProvider": {"source": "Inline", "inlineFormat": format, "module": module}});
+        let done = substitute(&spec, &Values::new("demo", &variables)).unwrap();
+        done["forProvider"]["module"].as_str().unwrap().to_owned()
+    };
+    let mut request = inline(&substituted("HCL", &hcl));
+    let json_module = json!({"output": json_outputs}).to_string();
+    let extra = terraform_driver::render::Contents::plain(substituted("JSON", &json_module).into_bytes());
+    request.extra.insert("more.tf.json".to_owned(), extra);
+    let bench = Bench::with(&render(&request).unwrap());
+    bench.apply();
+    let outputs = outputs(&bench);
+    for (i, text) in NASTY.iter().enumerate() {
+        assert_eq!(
+            outputs.get(&format!("q{i}")).unwrap().expose(),
+            &json!(format!("a %{text}b")),
+            "quoted {i}"
+        );
+        assert_eq!(
+            outputs.get(&format!("h{i}")).unwrap().expose(),
+            &json!(format!("a {text}b\n")),
+            "heredoc {i}"
+        );
+        assert_eq!(outputs.get(&format!("j{i}")).unwrap().expose(), &json!(format!("a {text}b")), "json {i}");
+    }
+}
+
+const RESOURCES: &str = r#"
+variable "input" {
+  type      = string
+  sensitive = true
+}
+resource "terraform_data" "a" { input = var.input }
+resource "terraform_data" "b" {
+  input            = terraform_data.a.id
+  triggers_replace = nonsensitive(sha256(var.input))
+}
+output "secret" {
+  value     = var.input
+  sensitive = true
+}
+"#;
+
+fn with_input(text: &str) -> terraform_driver::render::Rendered {
+    let mut request = inline(RESOURCES);
+    request.vars = vec![Var { key: "input".to_owned(), value: text.to_owned() }];
+    render(&request).unwrap()
+}
+
+fn plan_of(bench: &Bench) -> Plan {
+    Plan::parse(&bench.run(&bench.commands().show_plan(), 0).stdout).unwrap()
+}
+
+#[test]
+fn a_run_from_init_to_destroy_is_read_from_its_own_words() {
+    let rendered = with_input("canary-one");
+    let bench = Bench::with(&rendered);
+    let commands = bench.commands();
+    bench.run(&commands.init(LockFile::Absent), 0);
+    let valid: Value = serde_json::from_slice(&bench.run(&commands.validate(), 0).stdout).unwrap();
+    assert_eq!(valid["valid"], true);
+
+    bench.run(&commands.plan(PlanMode::Change), 2);
+    let state = StateId::default();
+    let plan = plan_of(&bench);
+    let summary = plan.summary(&state, &rendered.digest);
+    assert_eq!((summary.counts.add, summary.counts.destroy), (2, 0));
+    assert!(guard(&summary, &Policy::default(), Intent::Change, None).allows());
+    let printed = format!("{summary:?} {}", serde_json::to_string(&summary).unwrap());
+    assert!(!printed.contains("canary"), "{printed}");
+    bench.run(&commands.plan(PlanMode::Change), 2);
+    assert_eq!(
+        plan_of(&bench).hash(&state, &rendered.digest),
+        summary.hash,
+        "the same plan has the same hash"
+    );
+
+    let mut progress = Progress::with_total(summary.counts.operations());
+    let said = bench.run(&commands.apply(PlanMode::Change), 0).stdout;
+    let mut ids = Vec::new();
+    read_all(&said, |item| {
+        let Item::Event(event) = item else { panic!() };
+        assert!(!matches!(event.kind, Kind::Text | Kind::Unknown { .. }), "{event:?}");
+        assert!(!event.is_unknown_stream());
+        progress.observe(&event);
+        if let Kind::ApplyComplete(hook) = &event.kind {
+            ids.push(hook.address.to_string());
+        }
+    });
+    assert_eq!((progress.done(), progress.total(), progress.failed()), (2, 2, 0));
+    assert_eq!(ids, ["terraform_data.a", "terraform_data.b"]);
+    assert!(!String::from_utf8_lossy(&said).contains("canary"));
+    let outputs = outputs(&bench);
+    assert!(outputs.public().is_empty() && !format!("{outputs:?}").contains("canary"));
+    assert_eq!(outputs.connection_strings()["secret"].expose(), "canary-one");
+
+    bench.run(&commands.plan(PlanMode::Change), 0);
+    bench.run(&commands.plan(PlanMode::RefreshOnly), 0);
+    bench.write(&with_input("canary-two"));
+    bench.run(&commands.plan(PlanMode::Change), 2);
+    let summary = plan_of(&bench).summary(&state, "");
+    let actions: Vec<_> =
+        summary.changes.iter().map(|change| (change.address.as_str(), change.action)).collect();
+    assert_eq!(actions, [("terraform_data.a", Action::Change), ("terraform_data.b", Action::Replace)]);
+    assert!(
+        summary.changes[1].attributes.iter().any(|a| a.path == "triggers_replace" && a.forces_replacement)
+    );
+
+    bench.run(&commands.plan(PlanMode::Destroy), 2);
+    assert_eq!(plan_of(&bench).summary(&state, "").counts.destroy, 2);
+    bench.run(&commands.apply(PlanMode::Destroy), 0);
+    let left: Value = serde_json::from_slice(&bench.read("terraform.tfstate")).unwrap();
+    assert_eq!(left["resources"], json!([]));
+}
+
+fn failure_of(stdout: &[u8]) -> Class {
+    let mut diagnostics = Vec::new();
+    read_all(stdout, |item| {
+        if let Item::Event(Event { kind: Kind::Diagnostic(diagnostic), .. }) = item {
+            diagnostics.push(diagnostic);
+        }
+    });
+    primary(&diagnostics).expect("terraform said why").class
+}
+
+#[test]
+fn failures_of_the_engine_are_classified_from_its_own_words() {
+    let bench = Bench::with(&with_input("one"));
+    let commands = bench.commands();
+    assert_eq!(
+        failure_of(&bench.run(&commands.plan(PlanMode::Change), 1).stdout),
+        Class::Engine,
+        "not initialised"
+    );
+    bench.run(&commands.init(LockFile::Absent), 0);
+    bench.run(&commands.plan(PlanMode::Change), 2);
+    let plan = bench.read(PLAN_FILE);
+    bench.run(&commands.apply(PlanMode::Change), 0);
+    std::fs::write(bench.path(PLAN_FILE), plan).unwrap();
+    assert_eq!(failure_of(&bench.run(&commands.apply(PlanMode::Change), 1).stdout), Class::StalePlan);
+
+    let locked = render(&inline("variable \"x\" {}\nresource \"terraform_data\" \"a\" {\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n")).unwrap();
+    bench.write(&locked);
+    assert_eq!(
+        failure_of(&bench.run(&commands.plan(PlanMode::Change), 1).stdout),
+        Class::UserFix,
+        "no value"
+    );
+    std::fs::write(bench.path("x.auto.tfvars"), "x = 1\n").unwrap();
+    assert_eq!(failure_of(&bench.run(&commands.plan(PlanMode::Destroy), 1).stdout), Class::Protected);
+    std::fs::write(bench.path("main.tf"), "resource \"nowhere_thing\" \"a\" {}\n").unwrap();
+    assert_eq!(failure_of(&bench.run(&commands.init(LockFile::Absent), 1).stdout), Class::Provider);
+}
+
+#[test]
+fn a_state_is_pushed_and_a_taint_taken_off() {
+    let bench = Bench::with(&with_input("one"));
+    let commands = bench.commands();
+    bench.apply();
+    let mut state: Value = serde_json::from_slice(&bench.read("terraform.tfstate")).unwrap();
+    state["serial"] = json!(state["serial"].as_u64().unwrap() + 1);
+    state["resources"][0]["instances"][0]["status"] = json!("tainted");
+    std::fs::write(bench.path("errored.tfstate"), state.to_string()).unwrap();
+    bench.run(&commands.state_push("errored.tfstate").unwrap(), 0);
+    bench.run(&commands.plan(PlanMode::Change), 2);
+    let summary = plan_of(&bench).summary(&StateId::default(), "");
+    assert_eq!(summary.changes[0].reason.as_deref(), Some("replace_because_tainted"));
+    bench.run(&commands.untaint("terraform_data.a").unwrap(), 0);
+    bench.run(&commands.plan(PlanMode::Change), 0);
+    bench.run(&commands.import("terraform_data.a", "some-id").unwrap(), 1);
+}
