@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`api`] | the kinds: fields, schema, rules, the words of their status |
 //! | [`model`] | what the kinds mean: validated values, verdicts with a remedy |
+//! | [`manifest`] | objects from files, strictly, and a verdict on all of them at once |
 //! | [`blueprint`] | objects to workspaces: which there are, what goes in, what waits for what |
 //! | [`modules`] | the Terraform modules in the binary |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
