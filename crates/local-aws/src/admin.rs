@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::{Limits, Timing},
-    eks::state::{Issue, Planned, ProfileStatus, State},
+    eks::state::{Issue, Planned, ProfileStatus, State, UpdateError},
     faults::Fault,
     front::Front,
     inventory,
@@ -62,6 +62,7 @@ async fn dispatch(front: &Front, request: Request<Incoming>) -> Outcome {
         (&Method::POST, "timing") => set_timing(front, &read(body).await?),
         (&Method::POST, "eks/profile-state") => profile_state(front, read(body).await?),
         (&Method::POST, "eks/cluster-health") => cluster_health(front, read(body).await?),
+        (&Method::POST, "eks/update-failure") => update_failure(front, read(body).await?),
         (&Method::POST, "shutdown") => {
             front.stop.send_replace(true);
             Ok(json!({ "stopping": true }))
@@ -231,6 +232,29 @@ fn cluster_health(front: &Front, order: HealthOrder) -> Outcome {
         };
         cluster.issues = order.issues;
         Ok(json!({ "cluster": order.cluster, "issues": cluster.issues }))
+    })?;
+    saved(front, done)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateOrder {
+    cluster: String,
+    errors: Vec<UpdateError>,
+}
+
+/// Orders that the next update of a cluster fails. The cluster is ACTIVE again afterwards, and unchanged.
+fn update_failure(front: &Front, order: UpdateOrder) -> Outcome {
+    if order.errors.is_empty() {
+        return Err(Refusal::bad("an update fails with at least one error"));
+    }
+    let done = front.eks.with_state(|state| {
+        let cluster = state.regions.values_mut().find_map(|clusters| clusters.get_mut(&order.cluster));
+        let Some(cluster) = cluster else {
+            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no cluster {}", order.cluster)));
+        };
+        cluster.fail_next_update = Some(order.errors);
+        Ok(json!({ "cluster": order.cluster }))
     })?;
     saved(front, done)
 }

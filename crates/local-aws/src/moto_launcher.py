@@ -32,4 +32,6 @@ server = make_server(
     request_handler=MotoRequestHandler,
 )
 print(json.dumps({"port": server.server_port}), flush=True)
+# Nobody reads our standard output any more, and moto prints to it now and then.
+sys.stdout = sys.stderr
 server.serve_forever()

@@ -106,7 +106,7 @@ async fn a_dropped_connection_leaves_the_work_done_and_a_retry_finds_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_profile_is_put_into_a_failed_state_now_or_next_time() {
+async fn profiles_clusters_and_updates_are_put_into_failed_states() {
     let (aws, client) = start().await;
     let ground = client.ground().await;
     client.eks_ok("POST", "/clusters", ground.cluster("demo")).await;
@@ -131,5 +131,13 @@ async fn a_profile_is_put_into_a_failed_state_now_or_next_time() {
     client.admin("POST", "eks/cluster-health", ill).await;
     let cluster = client.eks_ok("GET", "/clusters/demo", Value::Null).await;
     assert_eq!(cluster["cluster"]["health"]["issues"][0]["code"], "IamRoleNotFound");
+
+    let failure =
+        json!({ "cluster": "demo", "errors": [{ "errorCode": "SubnetNotFound", "errorMessage": "gone" }] });
+    assert_eq!(client.admin("POST", "eks/update-failure", failure).await.status, 200);
+    let update =
+        client.eks_ok("POST", "/clusters/demo/update-config", json!({ "deletionProtection": true })).await;
+    let path = format!("/clusters/demo/updates/{}", update["update"]["id"].as_str().unwrap());
+    assert_eq!(client.eks_ok("GET", &path, Value::Null).await["update"]["status"], "Failed");
     aws.shutdown().await;
 }

@@ -254,3 +254,13 @@ async fn other_partitions_are_served_too(
     let arn = policies["accessPolicies"][0]["arn"].as_str().unwrap();
     assert!(arn.starts_with(&format!("arn:{partition}:eks::aws:cluster-access-policy/")), "{arn} {suffix}");
 }
+
+/// The token of `aws eks get-token` is such a request.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_presigned_request_reaches_the_service_it_is_signed_for() {
+    let client = shared().await;
+    let query = "Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Credential=AKIDX%2F20261116%2Feu-west-1%2Fsts%2Faws4_request";
+    let answer =
+        client.send(client.request("GET", &format!("/?{query}&X-Amz-Signature=0"), "")).await.unwrap();
+    assert_eq!(answer.xml("Account"), "123456789012");
+}

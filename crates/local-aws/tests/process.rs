@@ -79,8 +79,10 @@ async fn an_interpreter_that_is_missing_or_has_no_moto_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_that_is_taken_is_named() {
+async fn a_port_that_is_taken_or_open_to_the_world_is_refused() {
     let (aws, _) = start().await;
+    let open = Config { listen: "0.0.0.0:0".parse().unwrap(), ..config() };
+    assert_eq!(LocalAws::start(open).await.unwrap_err().to_string(), "listening on 0.0.0.0:0");
     let again = Config { listen: aws.address(), ..config() };
     let error = LocalAws::start(again).await.unwrap_err();
     assert_eq!(error.to_string(), format!("listening on {}", aws.address()));

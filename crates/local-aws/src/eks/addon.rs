@@ -60,7 +60,7 @@ pub(crate) fn create(
         }
         return Err(ApiError::in_use("Addon already exists.").cluster(cluster_name).with("addonName", name));
     }
-    rules::is_active(cluster)?;
+    rules::may_change_addon(cluster, "create", &name)?;
     let version = version_for(cluster, &name, input.addon_version.as_deref())?;
     catalog::check_configuration(&name, input.configuration_values.as_deref())
         .and_then(|()| rules::tags(input.tags.as_ref()))
@@ -137,6 +137,7 @@ pub(crate) fn update(
     let cluster = get(state, ctx, cluster_name)?;
     let addon = find(cluster, name)?.clone();
     may_move(&addon, cluster_name, "updated")?;
+    rules::may_change_addon(cluster, "update", name)?;
     let version = version_for(cluster, name, Some(input.addon_version.as_deref().unwrap_or(&addon.version)))?;
     catalog::check_configuration(name, input.configuration_values.as_deref())
         .map_err(|error| error.cluster(cluster_name))?;
@@ -169,6 +170,7 @@ pub(crate) fn update(
         created_at: ctx.now,
         due,
         change: Change::Addon(name.to_owned()),
+        errors: Vec::new(),
     };
     Ok(json!({ "update": update::record(cluster, update) }))
 }
@@ -191,7 +193,10 @@ pub(crate) fn delete(
     name: &str,
 ) -> ApiResult<Value> {
     let due = ctx.after_ms(ctx.settings.timing.addon_ms);
-    let addon = find(get(state, ctx, cluster_name)?, name)?;
+    let cluster = get(state, ctx, cluster_name)?;
+    find(cluster, name)?;
+    rules::may_change_addon(cluster, "delete", name)?;
+    let addon = find(cluster, name)?;
     if addon.status == AddonStatus::Updating {
         may_move(addon, cluster_name, "deleted")?;
     }

@@ -187,6 +187,7 @@ fn build(ctx: &Context<'_>, input: CreateCluster) -> ApiResult<Cluster> {
         associations: std::collections::BTreeMap::new(),
         identity_providers: std::collections::BTreeMap::new(),
         updates: Vec::new(),
+        fail_next_update: None,
     })
 }
 

@@ -104,6 +104,7 @@ fn start(
         created_at: ctx.now,
         due: Some(ctx.after_ms(ctx.settings.timing.cluster_update_ms)),
         change,
+        errors: Vec::new(),
     };
     update::record(cluster, update)
 }

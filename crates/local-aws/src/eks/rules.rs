@@ -176,6 +176,16 @@ pub(crate) fn is_active(cluster: &Cluster) -> ApiResult<()> {
     }
 }
 
+/// Addons change while the cluster stands still.
+pub(crate) fn may_change_addon(cluster: &Cluster, verb: &str, addon: &str) -> ApiResult<()> {
+    is_active(cluster)?;
+    let Some(update) = cluster.cluster_update() else { return Ok(()) };
+    let (name, id) = (&cluster.name, &update.id);
+    let message =
+        format!("Cannot {verb} Addon {addon} because cluster {name} currently has update {id} in progress");
+    Err(ApiError::in_use(message).cluster(name.as_str()).with("addonName", addon))
+}
+
 /// One Fargate mutation at a time, and none while the cluster is being updated. `verb` is spelled as AWS does:
 /// 'create' but 'Delete'.
 pub(crate) fn may_change_profiles(
@@ -208,7 +218,7 @@ pub(crate) fn may_update(cluster: &Cluster, kind: &str) -> ApiResult<()> {
         ClusterStatus::Deleting => {
             refuse(format!("Cannot {kind} because cluster {} is currently DELETING", cluster.name))
         }
-        ClusterStatus::Active => match cluster.update_in_progress() {
+        ClusterStatus::Active => match cluster.cluster_update() {
             Some(update) => refuse(format!(
                 "Cannot {kind} because cluster {} currently has update {} in progress",
                 cluster.name, update.id

@@ -37,7 +37,9 @@ fn settle_updates(cluster: &mut Cluster, place: &Place, now: Timestamp) {
     let mut changes = Vec::new();
     for update in cluster.updates.iter_mut().filter(|update| is_over(update.due, now)) {
         update.due = None;
-        changes.push(update.change.clone());
+        if update.errors.is_empty() {
+            changes.push(update.change.clone());
+        }
     }
     for change in changes {
         apply(cluster, place, change, now);

@@ -79,6 +79,9 @@ pub(crate) struct Cluster {
     pub(crate) associations: BTreeMap<String, Association>,
     pub(crate) identity_providers: BTreeMap<String, IdentityProvider>,
     pub(crate) updates: Vec<Update>,
+    /// Ordered: the next update of the cluster ends as Failed with these errors.
+    #[serde(default)]
+    pub(crate) fail_next_update: Option<Vec<UpdateError>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -245,6 +248,19 @@ pub(crate) struct Update {
     /// None once it is over.
     pub(crate) due: Option<Timestamp>,
     pub(crate) change: Change,
+    /// Why it fails, or has failed; the change is then not made.
+    #[serde(default)]
+    pub(crate) errors: Vec<UpdateError>,
+}
+
+/// Why an update failed, as `DescribeUpdate` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct UpdateError {
+    pub(crate) error_code: String,
+    pub(crate) error_message: String,
+    #[serde(default)]
+    pub(crate) resource_ids: Vec<String>,
 }
 
 /// What an update does to its cluster when it is over.
@@ -285,12 +301,16 @@ impl Cluster {
         self.updates.iter().find(|update| update.due.is_some())
     }
 
+    /// The update that makes the cluster UPDATING, if any.
+    pub(crate) fn cluster_update(&self) -> Option<&Update> {
+        self.updates.iter().find(|update| update.due.is_some() && !matches!(update.change, Change::Addon(_)))
+    }
+
     pub(crate) fn status_name(&self) -> &'static str {
-        let moves_cluster = |update: &Update| !matches!(update.change, Change::Addon(_));
         match self.status {
             ClusterStatus::Creating => "CREATING",
             ClusterStatus::Deleting => "DELETING",
-            ClusterStatus::Active if self.update_in_progress().is_some_and(moves_cluster) => "UPDATING",
+            ClusterStatus::Active if self.cluster_update().is_some() => "UPDATING",
             ClusterStatus::Active => "ACTIVE",
         }
     }

@@ -268,10 +268,9 @@ fn start(cluster: &mut Cluster, ctx: &Context<'_>, proposal: Proposal, token: Op
         created_at: ctx.now,
         due: Some(due),
         change,
+        errors: cluster.fail_next_update.take().unwrap_or_default(),
     };
-    let shown = json!({ "update": view(&update) });
-    cluster.updates.push(update);
-    shown
+    json!({ "update": record(cluster, update) })
 }
 
 /// Starts an update whose legality its own operation has settled.
@@ -325,12 +324,17 @@ pub(crate) fn list(state: &mut State, ctx: &Context<'_>, name: &str, query: Quer
 fn view(update: &Update) -> Value {
     let params: Vec<_> =
         update.params.iter().map(|(kind, value)| json!({ "type": kind, "value": value })).collect();
+    let status = match (update.due, update.errors.is_empty()) {
+        (Some(_), _) => "InProgress",
+        (None, true) => "Successful",
+        (None, false) => "Failed",
+    };
     json!({
         "id": update.id,
-        "status": if update.due.is_some() { "InProgress" } else { "Successful" },
+        "status": status,
         "type": update.kind,
         "params": params,
         "createdAt": seconds(update.created_at),
-        "errors": [],
+        "errors": if update.due.is_some() { &[][..] } else { &update.errors },
     })
 }

@@ -1,6 +1,7 @@
 //! A local AWS with a real moto, and a client that signs nothing but the scope.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong here fails a test")]
 
 use std::{
     path::PathBuf,

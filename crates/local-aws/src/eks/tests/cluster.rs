@@ -3,7 +3,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Account, CREATOR, POD_ROLE, cluster_request, profile_request, with};
-use crate::eks::context::Effect;
+use crate::eks::{context::Effect, state::UpdateError};
 
 #[test]
 fn a_cluster_is_creating_until_its_time_is_over() {
@@ -139,6 +139,29 @@ fn an_upgrade_takes_its_time_and_shows_its_result_only_at_the_end() {
     assert_eq!(account.get("/clusters/demo/updates")["updateIds"], json!([id]));
 }
 
+#[test]
+fn a_failed_update_leaves_the_cluster_active_and_as_it_was() {
+    let mut account = Account::with_cluster();
+    let cluster = account.state.regions.get_mut("eu-west-1").unwrap().get_mut("demo").unwrap();
+    let error = UpdateError {
+        error_code: "IpNotAvailable".into(),
+        error_message: "none".into(),
+        resource_ids: vec![],
+    };
+    cluster.fail_next_update = Some(vec![error]);
+    let id =
+        account.ok("POST", "/clusters/demo/updates", json!({ "version": "1.34" }))["update"]["id"].clone();
+    let update = format!("/clusters/demo/updates/{}", id.as_str().unwrap());
+    assert_eq!(account.get(&update)["update"]["errors"], json!([]), "it does not fail before it is over");
+    account.pass(1500);
+    let failed = account.get(&update);
+    assert_eq!(failed["update"]["status"], "Failed");
+    assert_eq!(failed["update"]["errors"][0]["errorCode"], "IpNotAvailable");
+    let cluster = account.get("/clusters/demo")["cluster"].clone();
+    assert_eq!((&cluster["status"], &cluster["version"]), (&json!("ACTIVE"), &json!("1.33")));
+    account.ok("POST", "/clusters/demo/updates", json!({ "version": "1.34" }));
+}
+
 #[rstest]
 #[case("1.35", "Unsupported Kubernetes minor version update from 1.33 to 1.35")]
 #[case("1.32", "Unsupported Kubernetes minor version update from 1.33 to 1.32")]
@@ -167,6 +190,12 @@ fn nothing_else_is_updated_while_an_update_runs() {
     assert_eq!(
         message,
         "Cannot create Fargate Profile one because cluster demo currently has an update in progress"
+    );
+    let (code, message) = account.refused("POST", "/clusters/demo/addons", json!({ "addonName": "vpc-cni" }));
+    assert_eq!(code, "ResourceInUseException");
+    assert_eq!(
+        message,
+        format!("Cannot create Addon vpc-cni because cluster demo currently has update {id} in progress")
     );
     let (_, message) = account.refused("DELETE", "/clusters/demo", json!({}));
     assert_eq!(message, "Cannot delete because cluster demo currently has an update in progress");
