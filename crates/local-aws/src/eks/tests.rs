@@ -1,5 +1,7 @@
 //! The rules of EKS on a clock that stands still until it is told to move.
 
+#![expect(clippy::needless_pass_by_value, reason = "`json!` reads best where it is passed")]
+
 mod access;
 mod cluster;
 mod fargate;

@@ -1,7 +1,13 @@
 //! A local AWS with a real moto, and a client that signs nothing but the scope.
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong here fails a test")]
+#![allow(clippy::needless_pass_by_value, reason = "`json!` reads best where it is passed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
 
 use std::{
     path::PathBuf,
@@ -72,6 +78,8 @@ pub(crate) async fn start_with(config: Config) -> (LocalAws, Client) {
     let client = Client::new(aws.endpoint());
     (aws, client)
 }
+
+static MADE: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -231,7 +239,6 @@ impl Client {
             subnets.push(self.ec2(&form).await.xml("subnetId"));
         }
         // Roles are global, and some tests share an account.
-        static MADE: AtomicUsize = AtomicUsize::new(0);
         let n = MADE.fetch_add(1, Ordering::Relaxed);
         let role_name = format!("control-plane-{n}");
         let pods_name = format!("pods-{n}");
