@@ -47,6 +47,12 @@ resource "aws_cloudwatch_log_group" "cluster" {
   retention_in_days = var.log_retention_days
 
   tags = var.tags
+
+  # Not for replacement: it makes the group go only after the cluster has stopped to log. Before that
+  # EKS would make it again.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_eks_cluster" "this" {

@@ -143,12 +143,17 @@ run "logs_go_to_a_group_with_a_retention" {
   }
 }
 
-run "the_log_group_is_made_before_the_cluster" {
+run "the_log_group_comes_before_the_cluster_and_goes_after_it" {
   command = plan
 
   assert {
     condition     = can(regex("(?s)resource \"aws_eks_cluster\" \"this\" \\{.*?\n  depends_on = \\[[^]]*aws_cloudwatch_log_group\\.cluster,", file("${path.module}/main.tf")))
     error_message = "else EKS makes the group itself, without a retention"
+  }
+
+  assert {
+    condition     = can(regex("(?s)resource \"aws_cloudwatch_log_group\" \"cluster\" \\{[^}]*\n    create_before_destroy = true", file("${path.module}/main.tf")))
+    error_message = "else the group goes while EKS still writes to it, and is made again"
   }
 }
 
