@@ -70,3 +70,6 @@ pub use workspace_template::{
     VarFileSource, WorkspaceParameters, WorkspaceSpec, WorkspaceTemplate, WorkspaceTemplateDefinition,
     WorkspaceTemplateMeta, WorkspaceTemplateObjectStatus, WorkspaceTemplateSpec,
 };
+
+#[cfg(test)]
+mod tests;

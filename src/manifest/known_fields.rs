@@ -1,17 +1,22 @@
 //! The fields that a kind knows at some place, for the message about one that it does not know.
 
+use std::sync::LazyLock;
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 
 use crate::api::crds;
 
+/// Made once, when the first field is unknown: it takes longer than reading the file.
+static CRDS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds);
+
 /// The names of the siblings of `path`, or `None` if the CRD says nothing about that place.
 pub(super) fn known_fields(kind: &str, path: &str) -> Option<String> {
-    let crd = crds().into_iter().find(|crd| crd.spec.names.kind == kind)?;
-    let schema = crd.spec.versions.into_iter().next()?.schema?.open_api_v3_schema?;
+    let crd = CRDS.iter().find(|crd| crd.spec.names.kind == kind)?;
+    let schema = crd.spec.versions.first()?.schema.as_ref()?.open_api_v3_schema.as_ref()?;
     let parent = path.rsplit_once('.').map(|(parent, _)| parent);
-    let place = parent.map_or(Some(&schema), |parent| descend(&schema, parent))?;
+    let place = parent.map_or(Some(schema), |parent| descend(schema, parent))?;
     let names: Vec<&str> = place.properties.as_ref()?.keys().map(String::as_str).collect();
     Some(names.join(", "))
 }

@@ -429,3 +429,28 @@ fn quotes_newlines_and_placeholders_in_values_survive() {
     let valid = verdict(&text).unwrap();
     assert_eq!(valid.units[0].network.as_ref().unwrap().valid.tags["owner"], "a \"b\"\n${c} %{d}");
 }
+
+#[test]
+fn deep_nesting_and_bombs_of_aliases_are_errors() {
+    let deep = format!("{}1{}", "[".repeat(20_000), "]".repeat(20_000));
+    assert_eq!(lines(&deep).len(), 1);
+    let levels = (1..12).map(|level| {
+        let alias = format!("*a{}", level - 1);
+        format!("a{level}: &a{level} [{}]\n", [alias.as_str(); 9].join(", "))
+    });
+    let bomb = format!("a0: &a0 [x, x, x, x, x, x, x, x, x]\n{}", levels.collect::<String>());
+    assert_eq!(lines(&bomb).len(), 1);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn no_text_makes_the_loader_panic(text in "\\PC{0,200}", at in 0_usize..300, cut in 0_usize..20) {
+        let _ = verdict(&text);
+        let whole = format!("{NETWORK}---{CONTROL_PLANE}");
+        let at = whole.len().min(at);
+        let end = whole.len().min(at + cut);
+        let _ = verdict(&format!("{}{text}{}", &whole[..at], &whole[end..]));
+    }
+}

@@ -86,3 +86,61 @@ impl Serialize for Cidr {
         serializer.collect_str(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cidr(text: &str) -> Cidr {
+        Cidr::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_network_is_read_and_written_alike() {
+        for text in ["0.0.0.0/0", "10.0.0.0/16", "203.0.113.7/32", "128.0.0.0/1"] {
+            assert_eq!(cidr(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in [
+            "",
+            "/",
+            "10.0.0.0",
+            "10.0.0.0/",
+            "10.0.0.0/33",
+            "10.0.0.0/016",
+            "10.0.0.0/+16",
+            "10.00.0.0/16",
+            "10.0.0/16",
+            "::/0",
+        ] {
+            assert_eq!(Cidr::parse(text).unwrap_err().expected, "an IPv4 network", "{text:?}");
+        }
+        assert!(Cidr::parse("10.0.0.1/16").unwrap_err().to_string().contains("bits beyond the prefix"));
+    }
+
+    #[test]
+    fn networks_overlap_exactly_if_one_contains_the_other() {
+        assert!(cidr("10.0.0.0/16").contains(&cidr("10.0.255.0/24")));
+        assert!(!cidr("10.0.255.0/24").contains(&cidr("10.0.0.0/16")));
+        assert!(cidr("10.0.255.0/24").overlaps(&cidr("10.0.0.0/16")));
+        assert!(!cidr("10.0.0.0/16").overlaps(&cidr("10.1.0.0/16")));
+        assert!(cidr("0.0.0.0/0").contains(&cidr("255.255.255.255/32")));
+    }
+
+    #[test]
+    fn private_ranges_are_known_to_the_bit() {
+        for (text, private) in [
+            ("10.255.0.0/16", true),
+            ("172.16.0.0/12", true),
+            ("172.32.0.0/16", false),
+            ("192.168.4.0/24", true),
+            ("192.160.0.0/12", false),
+            ("0.0.0.0/0", false),
+        ] {
+            assert_eq!(cidr(text).is_private(), private, "{text}");
+        }
+    }
+}

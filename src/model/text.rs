@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::shape;
+
 /// A text that is not what its field asks for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {expected}")]
@@ -119,4 +121,36 @@ impl Region {
     }
 }
 
-use super::shape;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_knows_its_partition() {
+        for (region, partition) in [
+            ("eu-central-1", "aws"),
+            ("us-gov-west-1", "aws-us-gov"),
+            ("cn-north-1", "aws-cn"),
+            ("us-iso-east-1", "aws-iso"),
+            ("us-isob-east-1", "aws-iso-b"),
+            ("eusc-de-east-1", "aws-eusc"),
+        ] {
+            assert_eq!(Region::parse(region).unwrap().partition(), partition);
+        }
+    }
+
+    #[test]
+    fn a_zone_knows_its_region() {
+        assert_eq!(Zone::parse("us-gov-west-1b").unwrap().region(), "us-gov-west-1");
+    }
+
+    #[test]
+    fn a_message_says_what_was_written_and_what_to_write() {
+        let malformed = PodRoleArn::parse("arn:aws:iam::1:role/x").unwrap_err();
+        assert_eq!(
+            malformed.to_string(),
+            "\"arn:aws:iam::1:role/x\" is not the ARN of an IAM role with the path /"
+        );
+        assert!(malformed.remedy.contains("arn:aws:iam::111122223333:role/demo"));
+    }
+}

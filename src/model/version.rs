@@ -76,3 +76,38 @@ impl Serialize for KubernetesVersion {
         serializer.collect_str(self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_spellings_of_a_minor_version_mean_the_same() {
+        for text in ["v1.33.0", "1.33", "1.33.2", "v1.33", "v1.33.1-eks-4096722", "1.33.0+build.7"] {
+            let version = KubernetesVersion::parse(text).unwrap();
+            assert_eq!((version.to_string().as_str(), version.as_written()), ("1.33", text));
+        }
+    }
+
+    #[test]
+    fn what_is_no_version_of_eks_is_refused_and_the_message_shows_one_that_is() {
+        for text in [
+            "latest",
+            "",
+            "v",
+            "1",
+            "1.",
+            "1.3",
+            "2.33",
+            "1.033",
+            "1.33.",
+            "1.33.x",
+            "1.33-alpha",
+            "vv1.33",
+            " 1.33",
+        ] {
+            let malformed = KubernetesVersion::parse(text).unwrap_err();
+            assert!(malformed.remedy.contains("1.33"), "{text:?}: {malformed}");
+        }
+    }
+}
