@@ -4,15 +4,10 @@ mod common;
 
 use std::{process::Stdio, time::Duration};
 
-use common::{config, gone_within, python, runs, start};
+use common::{config, gone_within, kill, python, runs, start};
 use local_aws::{Config, LocalAws};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-
-fn kill(pid: u64, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_leaves_no_process_and_no_listener() {
@@ -49,7 +44,7 @@ async fn a_moto_that_dies_takes_the_memory_with_it_and_every_call_says_so() {
     client.ground().await;
     assert_eq!(aws.lost_memory(), None);
     let moto = client.health().await["moto"]["pid"].as_u64().unwrap();
-    kill(moto, Signal::KILL);
+    kill(moto);
     assert!(gone_within(moto, Duration::from_secs(5)).await);
 
     let ec2 = client.query("ec2", "Action=DescribeVpcs&Version=2016-11-15").await;
@@ -118,7 +113,7 @@ async fn a_killed_server_leaves_no_moto() {
         }
     };
     assert!(runs(moto));
-    kill(u64::from(server.id().unwrap()), Signal::KILL);
+    kill(u64::from(server.id().unwrap()));
     server.wait().await.unwrap();
     assert!(gone_within(moto, Duration::from_secs(10)).await, "moto {moto} is an orphan");
 }

@@ -109,17 +109,13 @@ pub(crate) fn endpoint_access(
         return Err(ApiError::invalid_parameter("Private and public endpoint access cannot be false"));
     }
     let cidrs = cidrs.filter(|cidrs| !cidrs.is_empty());
-    if !public && cidrs.is_some() {
-        return Err(ApiError::invalid_parameter(
-            "Public Endpoint Restrictions cannot be set when public endpoint access is disabled",
-        ));
-    }
     if let Some(bad) = cidrs.iter().flatten().find(|cidr| parse_cidr(cidr).is_none()) {
         return Err(ApiError::invalid_parameter(format!(
             "The following CIDRs are invalid in publicAccessCidrs: [{bad}]"
         )));
     }
-    Ok(cidrs.unwrap_or_else(|| if public { vec!["0.0.0.0/0".to_owned()] } else { Vec::new() }))
+    // EKS keeps them for a cluster without a public endpoint, too.
+    Ok(cidrs.unwrap_or_else(|| vec!["0.0.0.0/0".to_owned()]))
 }
 
 fn parse_cidr(cidr: &str) -> Option<(std::net::IpAddr, u8)> {

@@ -182,7 +182,7 @@ fn subnets(cluster: &Cluster, ctx: &Context<'_>, vpc: &VpcRequest) -> ApiResult<
 fn endpoint(cluster: &Cluster, vpc: &VpcRequest) -> ApiResult<Proposal> {
     let public = vpc.endpoint_public_access.unwrap_or(cluster.vpc.public_access);
     let private = vpc.endpoint_private_access.unwrap_or(cluster.vpc.private_access);
-    let asked = vpc.public_access_cidrs.clone().or_else(|| public.then(|| cluster.vpc.public_cidrs.clone()));
+    let asked = vpc.public_access_cidrs.clone().or_else(|| Some(cluster.vpc.public_cidrs.clone()));
     let cidrs = rules::endpoint_access(public, private, asked)?;
     let now = &cluster.vpc;
     if (public, private, &cidrs) == (now.public_access, now.private_access, &now.public_cidrs) {

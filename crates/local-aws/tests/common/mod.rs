@@ -25,6 +25,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use local_aws::{Config, LocalAws, Timing};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// The python of the virtual environment that `make deps` makes.
@@ -293,4 +294,9 @@ pub(crate) async fn gone_within(pid: u64, deadline: Duration) -> bool {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     true
+}
+
+/// As `kill -9` does.
+pub(crate) fn kill(pid: u64) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
 }

@@ -217,6 +217,7 @@ fn a_configuration_update_that_breaks_a_rule_is_refused(#[case] request: Value, 
 
 #[rstest]
 #[case(json!({"resourcesVpcConfig": {"endpointPrivateAccess": true, "publicAccessCidrs": ["10.1.0.0/16"]}}), "/resourcesVpcConfig/publicAccessCidrs", json!(["10.1.0.0/16"]))]
+#[case(json!({"resourcesVpcConfig": {"endpointPrivateAccess": true, "endpointPublicAccess": false, "publicAccessCidrs": ["0.0.0.0/0"]}}), "/resourcesVpcConfig/endpointPublicAccess", json!(false))]
 #[case(json!({"resourcesVpcConfig": {"subnetIds": ["subnet-b", "subnet-a2"]}}), "/resourcesVpcConfig/subnetIds", json!(["subnet-b", "subnet-a2"]))]
 #[case(json!({"logging": {"clusterLogging": [{"types": ["audit"], "enabled": true}]}}), "/logging/clusterLogging/0/types", json!(["audit"]))]
 #[case(json!({"upgradePolicy": {"supportType": "STANDARD"}}), "/upgradePolicy/supportType", json!("STANDARD"))]
