@@ -34,7 +34,7 @@ pub struct Place {
 }
 
 /// A value that is not there.
-#[derive(Debug, Error, PartialEq, Eq)]
+#[derive(Debug, Clone, Error, PartialEq, Eq)]
 pub enum ResolveError {
     /// It comes from a workspace that has not been applied.
     #[error("{variable} comes from {from}, which has not been applied yet")]
@@ -71,6 +71,8 @@ pub struct Resolved {
     pub env: Vec<(String, String)>,
     /// The template's additions to the commands.
     pub args: UserArgs,
+    /// What is left out because the workspace that it comes from is not there yet.
+    pub missing: Vec<ResolveError>,
 }
 
 /// Fills in everything that comes from elsewhere.
@@ -81,8 +83,8 @@ pub fn resolve(
     secrets: &BTreeMap<String, Key>,
     place: &Place,
 ) -> Result<Resolved, ResolveError> {
-    let finder = Finder { known, manifests, secrets };
-    let (request, env, args) = match &blueprint.body {
+    let mut finder = Finder { known, manifests, secrets, missing: Vec::new() };
+    let (mut request, env, args) = match &blueprint.body {
         Body::Module { module, inputs } => {
             let mut request = request(blueprint, Source::Module(module.files()));
             request.variables.clone_from(inputs);
@@ -99,34 +101,17 @@ pub fn resolve(
             (request, finder.env(template)?, args(&template.args))
         }
     };
-    let mut request = request;
-    request.upstream = upstream(blueprint, known)?;
+    request.upstream = finder.upstream(blueprint)?;
     request.provider = Some(ProviderBlock {
         region: blueprint.region.clone().unwrap_or_else(|| place.default_region.clone()),
         local: place.local_endpoint.clone().map(|url| LocalEndpoint { url }),
         ..ProviderBlock::default()
     });
-    Ok(Resolved { request, env, args })
+    Ok(Resolved { request, env, args, missing: finder.missing })
 }
 
 fn request(blueprint: &Blueprint, source: Source) -> Request {
     Request::new(&blueprint.key.namespace, &blueprint.key.name, source)
-}
-
-/// The values that come from other workspaces, in the order of the blueprint.
-fn upstream(blueprint: &Blueprint, known: &Known) -> Result<Map<String, Value>, ResolveError> {
-    let mut values = Map::new();
-    for Handed { from, name } in &blueprint.handed {
-        let outputs = known
-            .outputs
-            .get(from)
-            .ok_or_else(|| ResolveError::NotYet { variable: (*name).to_owned(), from: from.clone() })?;
-        let output = outputs
-            .get(name)
-            .ok_or_else(|| ResolveError::NoOutput { output: (*name).to_owned(), from: from.clone() })?;
-        values.insert((*name).to_owned(), output.expose().clone());
-    }
-    Ok(values)
 }
 
 fn source(template: &ValidatedTemplate, file: &str) -> Source {
@@ -170,41 +155,60 @@ fn args(extra: &ExtraArgs) -> UserArgs {
     UserArgs { init, plan, apply, destroy }
 }
 
-/// Looks Secrets and config maps up: in the files, or among what other workspaces make.
+/// Looks values up: in the files, or among what other workspaces make.
 struct Finder<'a> {
     known: &'a Known,
     manifests: &'a ValidatedManifests,
     secrets: &'a BTreeMap<String, Key>,
+    missing: Vec<ResolveError>,
 }
 
 impl Finder<'_> {
-    fn var_files(&self, template: &ValidatedTemplate) -> Result<Vec<VarFile>, ResolveError> {
-        template
-            .var_files
-            .iter()
-            .map(|file| {
-                let (origin, text) = self.text(&file.from)?;
-                Ok(VarFile { origin, format: language(file.format), text })
-            })
-            .collect()
+    /// The values that come from other workspaces, in the order of the blueprint.
+    fn upstream(&mut self, blueprint: &Blueprint) -> Result<Map<String, Value>, ResolveError> {
+        let mut values = Map::new();
+        for Handed { from, name } in &blueprint.handed {
+            let Some(outputs) = self.outputs(from, name) else { continue };
+            let output = outputs
+                .get(name)
+                .ok_or_else(|| ResolveError::NoOutput { output: (*name).to_owned(), from: from.clone() })?;
+            values.insert((*name).to_owned(), output.expose().clone());
+        }
+        Ok(values)
     }
 
-    fn env(&self, template: &ValidatedTemplate) -> Result<Vec<(String, String)>, ResolveError> {
-        template
-            .env
-            .iter()
-            .map(|variable| {
-                let value = match &variable.value {
-                    EnvValue::Literal(text) => text.clone(),
-                    EnvValue::From(source) => self.text(source)?.1,
-                };
-                Ok((variable.name.clone(), value))
-            })
-            .collect()
+    fn outputs(&mut self, from: &Key, variable: &str) -> Option<&Outputs> {
+        let outputs = self.known.outputs.get(from);
+        if outputs.is_none() {
+            self.missing.push(ResolveError::NotYet { variable: variable.to_owned(), from: from.clone() });
+        }
+        outputs
     }
 
-    /// Where it is, and what it says.
-    fn text(&self, source: &DataSource) -> Result<(String, String), ResolveError> {
+    fn var_files(&mut self, template: &ValidatedTemplate) -> Result<Vec<VarFile>, ResolveError> {
+        let mut files = Vec::new();
+        for file in &template.var_files {
+            if let Some((origin, text)) = self.text(&file.from)? {
+                files.push(VarFile { origin, format: language(file.format), text });
+            }
+        }
+        Ok(files)
+    }
+
+    fn env(&mut self, template: &ValidatedTemplate) -> Result<Vec<(String, String)>, ResolveError> {
+        let mut env = Vec::new();
+        for variable in &template.env {
+            let value = match &variable.value {
+                EnvValue::Literal(text) => Some(text.clone()),
+                EnvValue::From(source) => self.text(source)?.map(|(_, text)| text),
+            };
+            env.extend(value.map(|value| (variable.name.clone(), value)));
+        }
+        Ok(env)
+    }
+
+    /// Where it is, and what it says; nothing if the workspace that makes it is not there yet.
+    fn text(&mut self, source: &DataSource) -> Result<Option<(String, String)>, ResolveError> {
         let (kind, reference) = match source {
             DataSource::ConfigMap(reference) => ("ConfigMap", reference),
             DataSource::Secret(reference) => ("Secret", reference),
@@ -215,32 +219,19 @@ impl Finder<'_> {
         let text = match source {
             DataSource::ConfigMap(_) => {
                 let map = self.manifests.config_maps.get(&data.object).ok_or_else(missing)?;
-                map.data.get(&data.key).cloned().ok_or_else(missing)?
+                map.data.get(&data.key).cloned()
             }
             DataSource::Secret(_) => match self.manifests.secrets.get(&data.object) {
                 Some(secret) => {
-                    let value = secret.value(&data.key).ok_or_else(missing)?;
-                    String::from_utf8_lossy(value.reveal()).into_owned()
+                    secret.value(&data.key).map(|value| String::from_utf8_lossy(value.reveal()).into_owned())
                 }
-                None => self.connection(&data.object.to_string(), &data.key, missing)?,
+                None => {
+                    let maker = self.secrets.get(&data.object.to_string()).cloned().ok_or_else(missing)?;
+                    let Some(outputs) = self.outputs(&maker, &what) else { return Ok(None) };
+                    outputs.connection_strings().get(&data.key).map(|value| value.expose().clone())
+                }
             },
         };
-        Ok((what, text))
-    }
-
-    fn connection(
-        &self,
-        secret: &str,
-        key: &str,
-        missing: impl Fn() -> ResolveError,
-    ) -> Result<String, ResolveError> {
-        let maker = self.secrets.get(secret).ok_or_else(&missing)?;
-        let outputs = self
-            .known
-            .outputs
-            .get(maker)
-            .ok_or_else(|| ResolveError::NotYet { variable: key.to_owned(), from: maker.clone() })?;
-        let strings = outputs.connection_strings();
-        strings.get(key).map(|value| value.expose().clone()).ok_or_else(missing)
+        Ok(Some((what.clone(), text.ok_or_else(missing)?)))
     }
 }

@@ -1,10 +1,20 @@
 //! The command line: one file a subcommand, each with its `Args` and `run`.
 
+mod apply;
 mod aws;
 mod completions;
 mod crds;
+mod destroy;
+mod files;
 mod output;
+mod plan;
+mod progress;
+mod render;
+mod report;
+mod setup;
 mod shim;
+mod version;
+mod work;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -36,15 +46,25 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make what the files ask for.
+    Apply(apply::Args),
     /// The local AWS: start, stop, status, inventory.
     Aws(aws::Args),
     /// Print the CRDs, or write them to a directory.
     Crds(crds::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
+    /// Destroy what the files asked for.
+    Destroy(destroy::Args),
+    /// Show what would change.
+    Plan(plan::Args),
+    /// Write the terraform directories, without AWS and without terraform.
+    Render(render::Args),
     /// Own one terraform command (internal).
     #[command(hide = true)]
     Shim(shim::Args),
+    /// What this is, and which terraform and providers it found.
+    Version(version::Args),
 }
 
 /// Where everything is kept.
@@ -97,9 +117,14 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 async fn run(command: Command) -> anyhow::Result<ExitStatus> {
     let outer = Outer::read()?;
     match command {
+        Command::Apply(args) => apply::run(&args, &outer).await,
         Command::Aws(args) => aws::run(args, &outer).await,
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Destroy(args) => destroy::run(&args, &outer).await,
+        Command::Plan(args) => plan::run(&args, &outer).await,
+        Command::Render(args) => render::run(&args, &outer),
+        Command::Version(args) => version::run(&args, &outer).await,
         Command::Shim(args) => shim::run(&args),
     }
 }

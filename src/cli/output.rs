@@ -41,7 +41,7 @@ pub enum Format {
 }
 
 /// Prints data. A reader that went away (`| head`) is no error.
-pub fn data(text: &str) -> io::Result<()> {
+pub(super) fn data(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -50,20 +50,20 @@ pub fn data(text: &str) -> io::Result<()> {
 }
 
 /// Prints a value as JSON.
-pub fn json<T: Serialize>(value: &T) -> io::Result<()> {
+pub(super) fn json<T: Serialize>(value: &T) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
     text.push('\n');
     data(&text)
 }
 
 /// Says something to the person at the terminal. Nobody listening is no reason to fail.
-pub fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let mut err = anstream::stderr().lock();
     let _nobody_listens = writeln!(err, "{text}");
 }
 
 /// Says what went wrong, its causes, and nothing else.
-pub fn error(error: &anyhow::Error) {
+pub(super) fn error(error: &anyhow::Error) {
     let mut text = format!("{} {error}", "error:".red().bold());
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -76,16 +76,16 @@ pub fn error(error: &anyhow::Error) {
 }
 
 /// Says what deserves attention.
-pub fn warn(text: &str) {
+pub(super) fn warn(text: &str) {
     say(&format!("{} {text}", "warning:".yellow().bold()));
 }
 
 /// Whether a person watches standard error.
-pub fn is_watched() -> bool {
+pub(super) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
 /// Whether a person can be asked.
-pub fn can_ask() -> bool {
+pub(super) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

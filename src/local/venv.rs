@@ -66,7 +66,7 @@ pub async fn python(outer: &Outer, tell: impl Fn(&str)) -> Result<PathBuf, VenvE
 
 async fn make(dir: &Path, base: &str, env: &BTreeMap<String, String>) -> Result<(), VenvError> {
     let target = dir.display().to_string();
-    let said = capture(Path::new(base), &["-m", "venv", "--clear", &target], env, MINUTES)
+    let said = capture(Path::new(base), &["-m", "venv", "--clear", &target], env, Path::new("/"), MINUTES)
         .await
         .map_err(VenvError::NoPython)?;
     check("make a python environment", dir, &said)
@@ -80,7 +80,7 @@ async fn install(
 ) -> Result<(), VenvError> {
     let wanted = wanted.display().to_string();
     let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", &wanted];
-    let said = capture(python, &args, env, MINUTES).await.map_err(VenvError::NoPython)?;
+    let said = capture(python, &args, env, dir, MINUTES).await.map_err(VenvError::NoPython)?;
     check("install moto", dir, &said)
 }
 

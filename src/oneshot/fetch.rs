@@ -84,10 +84,8 @@ async fn download(
     let commands = Commands::new(&site.driver.engine, dir, environment, UserArgs::default(), Duration::ZERO)
         .map_err(|error| refused(error.to_string()))?;
     let init = commands.fetch(&wanted.address);
-    let chdir = format!("-chdir={}", dir.display());
-    let args: Vec<&str> =
-        std::iter::once(chdir.as_str()).chain(init.args.iter().map(String::as_str)).collect();
-    let said = capture(&init.program, &args, &init.env, Duration::from_secs(600))
+    let args: Vec<&str> = init.args.iter().map(String::as_str).collect();
+    let said = capture(&init.program, &args, &init.env, dir, Duration::from_secs(600))
         .await
         .map_err(|error| refused(error.to_string()))?;
     if said.success {
@@ -99,7 +97,7 @@ async fn download(
 }
 
 /// Gives the renderer the files of the root module, so that it knows the types of the variables.
-pub(super) fn show(request: &mut Request, files: &[(String, Vec<u8>)], entrypoint: &str) {
+pub fn show(request: &mut Request, files: &[(String, Vec<u8>)], entrypoint: &str) {
     let below = prefix(entrypoint);
     if let Source::Remote { fetched, .. } = &mut request.source {
         let root: BTreeMap<String, Vec<u8>> = files

@@ -12,6 +12,7 @@ mod worker;
 use std::{fs, path::Path};
 
 pub use board::{Board, Line, Stage};
+pub use fetch::show as show_fetched;
 pub use graph::{Circle, Graph};
 pub use record::{Record, holding};
 pub use runner::{Finished, Runner, Task};

@@ -216,9 +216,15 @@ impl Worker<'_> {
             stop: &self.stop,
         };
         self.site.driver.init(&job, &digests).await?;
-        let planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
+        let mut planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
         let outcome = match goal {
-            Goal::Plan if planned.has_work => Outcome::Planned(Box::new(planned.summary)),
+            Goal::Plan if planned.has_work => {
+                // A plan that only makes things needs no details.
+                if planned.summary.counts.change + planned.summary.counts.replace > 0 {
+                    self.site.driver.details(&job, &mut planned).await?;
+                }
+                Outcome::Planned(Box::new(planned.summary))
+            }
             Goal::Apply { approved } if planned.has_work => {
                 self.check(&blueprint.key, &planned, approved.as_deref())?;
                 // Others may plan while this one waits for its turn on the cluster.
@@ -278,7 +284,11 @@ impl Worker<'_> {
 
     async fn resolve(&self, blueprint: &Blueprint) -> Result<Resolved, WorkError> {
         let known = self.known.lock().await;
-        Ok(resolve(blueprint, &known, self.manifests, &self.secrets, &self.place)?)
+        let mut resolved = resolve(blueprint, &known, self.manifests, &self.secrets, &self.place)?;
+        match resolved.missing.pop() {
+            Some(missing) => Err(missing.into()),
+            None => Ok(resolved),
+        }
     }
 
     /// A destroy needs the template's environment if it had one and the files still say it.

@@ -140,16 +140,18 @@ pub struct Said {
     pub stderr: Vec<u8>,
 }
 
-/// Runs a short command that changes nothing (`version`) and takes its output.
+/// Runs a short command that changes nothing (`version`, `show`) and takes its output.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
 pub async fn capture(
     program: &Path,
     args: &[&str],
     env: &BTreeMap<String, String>,
+    cwd: &Path,
     patience: Duration,
 ) -> io::Result<Said> {
     let child = Command::new(program)
         .args(args)
+        .current_dir(cwd)
         .env_clear()
         .envs(env)
         .stdin(Stdio::null())

@@ -279,3 +279,14 @@ fn a_state_is_pushed_and_a_taint_taken_off() {
     bench.run(&commands.plan(PlanMode::Change), 0);
     bench.run(&commands.import("terraform_data.a", "some-id").unwrap(), 1);
 }
+
+#[test]
+fn a_root_is_fetched_into_an_empty_directory() {
+    let bench = Bench::with(&with_input("one"));
+    let elsewhere = bench.path("../elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let address = bench.path("").display().to_string();
+    bench.run(&bench.commands_in(&elsewhere).fetch(&address), 0);
+    assert_eq!(std::fs::read(elsewhere.join("main.tf")).unwrap(), bench.read("main.tf"));
+    assert!(!elsewhere.join("terraform.tfstate").exists());
+}

@@ -34,7 +34,7 @@ impl Real {
         let outer = BTreeMap::from([("PATH".to_owned(), path.clone())]);
         let candidate = engine::find(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
         let said =
-            capture(&candidate.path, &["version", "-json"], &outer, Duration::from_secs(30)).await.unwrap();
+            capture(&candidate.path, &["version", "-json"], &outer, bench.dir.path(), Duration::from_secs(30)).await.unwrap();
         let cli_config = bench.dir.path().join("cli.tfrc");
         fs::write(&cli_config, "").unwrap();
         let environment = Environment::build(
@@ -133,11 +133,11 @@ async fn a_plan_read_from_its_file_says_what_show_says() {
          resource \"terraform_data\" \"keyed\" {\n  for_each = toset([\"x.y\", \"new\"])\n  triggers_replace = \"${each.key}!\"\n}",
     );
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    let root = real.workspace().root().display().to_string();
     let said = capture(
         &real.driver.engine.path,
-        &[&format!("-chdir={root}"), "show", "-json", "capt.tfplan"],
+        &["show", "-json", "capt.tfplan"],
         real.environment.variables(),
+        real.workspace().root(),
         Duration::from_secs(30),
     )
     .await

@@ -12,7 +12,7 @@ use crate::{
     environment::Environment,
     events::{Diagnostic, Progress},
     exec::ShimProgram,
-    plan::Summary,
+    plan::{PlanError, Summary},
     planfile::PlanFileError,
     state::RecoverError,
     workspace::{Workspace, WorkspaceError, files::FileError},
@@ -72,6 +72,9 @@ pub enum StepError {
     /// The saved plan cannot be read.
     #[error(transparent)]
     Plan(#[from] PlanFileError),
+    /// What `show` printed cannot be read.
+    #[error(transparent)]
+    Show(#[from] PlanError),
     /// The state cannot be brought back.
     #[error(transparent)]
     Recover(#[from] RecoverError),

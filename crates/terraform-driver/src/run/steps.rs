@@ -15,6 +15,8 @@ use super::{
 };
 use crate::{
     command::{ArgsError, Commands, LockFile, PLAN_FILE, PlanMode},
+    exec::capture,
+    plan::{Change, Plan, StateId},
     planfile::PlanFile,
     state::{Recovered, recover},
     workspace::{
@@ -89,6 +91,28 @@ impl Driver {
             remove_optional(&path)?;
         }
         Ok(Planned { summary, mode, has_work: code == CHANGES })
+    }
+
+    /// Adds to a plan's summary what differs in each object. Costs a start of the provider, so it is for people
+    /// who want to look.
+    pub async fn details(&self, job: &Job<'_>, planned: &mut Planned) -> Result<(), StepError> {
+        let show = self.commands(job)?.show_plan();
+        let args: Vec<&str> = show.args.iter().map(String::as_str).collect();
+        let said = capture(&show.program, &args, &show.env, &show.cwd, self.limits.deadline)
+            .await
+            .map_err(|source| FileError::new("show", &show.cwd, source))?;
+        if !said.success {
+            let tail = String::from_utf8_lossy(&said.stderr).into_owned();
+            return Err(StepError::Failed { phase: Phase::Planning, diagnostics: Vec::new(), tail });
+        }
+        let shown = Plan::parse(&said.stdout)?.summary(&StateId::default(), "");
+        for change in &mut planned.summary.changes {
+            let same = |other: &&Change| other.address == change.address && other.deposed == change.deposed;
+            if let Some(detailed) = shown.changes.iter().find(same) {
+                change.attributes.clone_from(&detailed.attributes);
+            }
+        }
+        Ok(())
     }
 
     /// Applies the saved plan, and nothing else.

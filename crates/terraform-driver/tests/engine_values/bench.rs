@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
 };
@@ -70,8 +70,13 @@ impl Bench {
     }
 
     pub(crate) fn commands(&self) -> Commands<'_> {
+        self.commands_in(&self.root)
+    }
+
+    /// For another directory than the one with the files.
+    pub(crate) fn commands_in<'a>(&'a self, root: &'a Path) -> Commands<'a> {
         let args = UserArgs::default();
-        Commands::new(&self.engine, &self.root, &self.environment, args, Duration::from_secs(5)).unwrap()
+        Commands::new(&self.engine, root, &self.environment, args, Duration::from_secs(5)).unwrap()
     }
 
     /// Runs a command that has to end with this code.

@@ -1,0 +1,84 @@
+//! `capt apply`: make it so.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+
+use super::{
+    Format,
+    files::Files,
+    output::{self, ExitStatus},
+    setup::Setup,
+    work::{Work, dropped},
+};
+use crate::{
+    blueprint::Key,
+    config::{AwsMode, Outer},
+    oneshot::{Goal, Graph, Task},
+};
+
+/// What to make.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  capt apply examples/quickstart.yaml
+  capt apply examples/quickstart.yaml --aws real          asks before each change
+  capt apply examples/quickstart.yaml --approve 0a1b2c3d4e5f
+
+Ctrl-C stops cleanly: creations under way are recorded, and the same command continues.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    setup: Setup,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+    /// Approve the plan with this hash, although it replaces or destroys what is protected.
+    #[arg(long, value_name = "HASH")]
+    approve: Option<String>,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.read(outer)?;
+    let asks = args.setup.aws == AwsMode::Real && !args.yes;
+    if asks && !output::can_ask() {
+        bail!("a real AWS account would be changed and nobody can be asked; say --yes, or run this at a terminal");
+    }
+    // A circle is found before anything is started.
+    Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
+    let ready = args.setup.open(outer).await?;
+    let gone = dropped(&ready, &asked.blueprints)?;
+    let goal = Goal::Apply { approved: args.approve.clone() };
+    let mut tasks: BTreeMap<Key, Task> = asked
+        .blueprints
+        .iter()
+        .map(|it| (it.key.clone(), Task::Bring(Box::new(it.clone()), goal.clone())))
+        .collect();
+    let mut nodes: Vec<_> = asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())).collect();
+    for (key, record) in gone {
+        output::say(&format!("{key} is not in the files any more and will be destroyed"));
+        nodes.push((key.clone(), std::collections::BTreeSet::new()));
+        tasks.insert(key, Task::Destroy(Box::new(record)));
+    }
+    let work = Work {
+        ready: &ready,
+        manifests: &asked.manifests,
+        blueprints: &asked.blueprints,
+        tasks,
+        graph: Graph::new(nodes)?,
+        asks,
+        format: args.output,
+    };
+    let status = work.run(&args.setup).await?;
+    if status == ExitStatus::Done && args.output == Format::Text {
+        output::say(&format!(
+            "look around: the terraform directories are in {}; `capt aws inventory` lists what exists",
+            ready.site.data.join("workspaces").display()
+        ));
+    }
+    Ok(status)
+}

@@ -1,0 +1,108 @@
+//! `capt destroy`: undo it.
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+
+use super::{
+    Format,
+    files::Files,
+    output::{self, ExitStatus},
+    setup::{Ready, Setup},
+    work::{Work, ask, dropped},
+};
+use crate::{
+    blueprint::{Blueprint, Key},
+    config::{AwsMode, Outer},
+    local::aws::LocalAws,
+    oneshot::{Graph, Record, Task, holding},
+};
+
+/// What to destroy.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  capt destroy examples/quickstart.yaml
+  capt destroy examples/quickstart.yaml --aws real --yes
+
+Everything goes in the opposite order in which it was made. What is to be retained stays.
+The local AWS ends with the last object in it.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    setup: Setup,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.read(outer)?;
+    let real = args.setup.aws == AwsMode::Real;
+    let asks = real && !args.yes;
+    if asks && !output::can_ask() {
+        bail!("resources of a real AWS account would be destroyed and nobody can be asked; say --yes, or run this at a terminal");
+    }
+    if !real && holding(&args.setup.data.path(outer))?.is_empty() {
+        output::say("nothing is there to destroy");
+        stop_if_unused(args, outer).await?;
+        return Ok(ExitStatus::Done);
+    }
+    let ready = args.setup.open(outer).await?;
+    let doomed = doomed(&ready, &asked.blueprints)?;
+    if doomed.is_empty() {
+        output::say("nothing of it is there");
+        return Ok(ExitStatus::Done);
+    }
+    if asks && !ask(&format!("Destroy {}?", doomed.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "))) {
+        output::say("not confirmed; nothing was changed");
+        return Ok(ExitStatus::Refused);
+    }
+    let graph = Graph::new(doomed.iter().map(|(key, (_, after))| (key.clone(), after.clone())))?.reversed();
+    let tasks = doomed.into_iter().map(|(key, (task, _))| (key, task)).collect();
+    let work = Work {
+        ready: &ready,
+        manifests: &asked.manifests,
+        blueprints: &asked.blueprints,
+        tasks,
+        graph,
+        asks: false,
+        format: args.output,
+    };
+    let status = work.run(&args.setup).await?;
+    if status == ExitStatus::Done && !real {
+        stop_if_unused(args, outer).await?;
+    }
+    Ok(status)
+}
+
+type Doomed = BTreeMap<Key, (Task, std::collections::BTreeSet<Key>)>;
+
+/// What exists of what the files ask for, and what they asked for earlier.
+fn doomed(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Doomed> {
+    let existing: BTreeMap<Key, Record> = holding(&ready.site.data)?.into_iter().collect();
+    let asked = blueprints.iter().filter_map(|it| {
+        let record = existing.get(&it.key)?;
+        let task = if it.retained { Task::Keep } else { Task::Destroy(Box::new(record.clone())) };
+        Some((it.key.clone(), (task, record.after.clone())))
+    });
+    let mut doomed: Doomed = asked.collect();
+    for (key, record) in dropped(ready, blueprints)? {
+        let after = record.after.clone();
+        doomed.insert(key, (Task::Destroy(Box::new(record)), after));
+    }
+    Ok(doomed)
+}
+
+/// The local AWS ends with the last object in it.
+async fn stop_if_unused(args: &Args, outer: &Outer) -> anyhow::Result<()> {
+    let data = args.setup.data.path(outer);
+    if holding(&data)?.is_empty() && LocalAws::of(outer, &data).stop().await? {
+        output::say("nothing is left, so the local AWS is stopped");
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! `capt render`: the terraform directories, from manifests alone.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use terraform_driver::{
+    output::Outputs,
+    render::{self, Rendered},
+    workspace::{Workspace, files::read_json},
+};
+
+use super::{
+    DataDir,
+    files::Files,
+    output::{self, ExitStatus},
+    setup::default_region,
+    work::secrets,
+};
+use crate::{
+    blueprint::{Blueprint, Known, Place, Resolved, resolve},
+    config::{AwsMode, Outer},
+    local::serve::{self, USUAL_PORT},
+    oneshot::{files, holding, workspace},
+};
+
+/// What to render, and where to.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  capt render examples/quickstart.yaml -o out && ls out/default/demo-vpc
+
+Needs neither AWS nor terraform. Values that come from a workspace that has not been applied are left out,
+and the command says which.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    files: Files,
+    /// The directory to write to.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    #[command(flatten)]
+    data: DataDir,
+    /// For which AWS.
+    #[arg(long, value_enum, default_value_t, env = "CAPT_AWS")]
+    aws: AwsMode,
+}
+
+pub(super) fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.read(outer)?;
+    let data = args.data.path(outer);
+    let place = Place { local_endpoint: endpoint(args.aws, &data)?, default_region: default_region(outer) };
+    let known = known(&data)?;
+    let secrets = secrets(&asked.blueprints);
+    let mut said = String::new();
+    for blueprint in &asked.blueprints {
+        let resolved = resolve(blueprint, &known, &asked.manifests, &secrets, &place)?;
+        for missing in &resolved.missing {
+            output::say(&format!("{}: {missing}; it is left out", blueprint.key));
+        }
+        let dir = write(blueprint, resolved, &outer.absolute(&args.output))?;
+        said.push_str(&format!("{}\n", dir.display()));
+    }
+    output::data(&said)?;
+    Ok(ExitStatus::Done)
+}
+
+fn write(blueprint: &Blueprint, mut resolved: Resolved, out: &Path) -> anyhow::Result<PathBuf> {
+    let mut rendered: Rendered = render::render(&resolved.request)?;
+    let mut fetched = Vec::new();
+    if let Some(wanted) = rendered.fetch.clone() {
+        if !wanted.is_local_path() {
+            bail!("{}: {} is fetched by terraform when it is planned; render cannot", blueprint.key, wanted.address);
+        }
+        fetched = Workspace::read_tree(Path::new(&wanted.address))?;
+        crate::oneshot::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
+        rendered = render::render(&resolved.request)?;
+    }
+    let dir = out.join(&blueprint.key.namespace).join(&blueprint.key.name);
+    Workspace::at(&dir).write(files(&rendered, &fetched))?;
+    Ok(dir)
+}
+
+/// Where the local AWS is, or will be.
+fn endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
+    match aws {
+        AwsMode::Real => Ok(None),
+        AwsMode::Local => {
+            let server: Option<serve::Server> = read_json(&serve::Place::of(data).server())?;
+            let usual = || format!("http://127.0.0.1:{USUAL_PORT}");
+            Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
+        }
+    }
+}
+
+fn known(data: &Path) -> anyhow::Result<Known> {
+    let mut known = Known::default();
+    for (key, record) in holding(data)? {
+        let place = workspace(data, &key).running_in(&record.root);
+        if let Some(bytes) = place.state_bytes()? {
+            known.outputs.insert(key, Outputs::from_state(&bytes)?);
+        }
+    }
+    Ok(known)
+}

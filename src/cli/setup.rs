@@ -1,0 +1,131 @@
+//! Everything that plan, apply and destroy need before they begin.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use terraform_driver::{
+    engine::{Engine, EngineKind},
+    providers::{Discovery, Surroundings, Wanted, discover, usual_roots},
+};
+
+use super::{DataDir, output};
+use crate::{
+    aws::{Account, Cloud, account},
+    blueprint::Place,
+    config::{AwsMode, Outer},
+    local::aws::LocalAws,
+    oneshot::{Site, find_engine, holding},
+};
+
+/// What every command that runs terraform takes.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Setup {
+    #[command(flatten)]
+    pub(super) data: DataDir,
+    /// Which AWS: the local one on this machine, or the account of the default credential chain.
+    #[arg(long, value_enum, default_value_t, env = "CAPT_AWS")]
+    pub(super) aws: AwsMode,
+    #[command(flatten)]
+    pub(super) tools: Tools,
+    /// How many terraform processes may run at once.
+    #[arg(long, value_name = "N", default_value_t = parallel())]
+    pub(super) parallel: usize,
+}
+
+/// Which terraform, and where it finds its providers.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Tools {
+    /// `terraform`, `tofu`, or the path of one; found on PATH otherwise.
+    #[arg(long, env = "CAPT_ENGINE")]
+    pub(super) engine: Option<String>,
+    /// The directory above `registry.terraform.io` that holds the providers; searched for otherwise.
+    #[arg(long, value_name = "DIR", env = "CAPT_PROVIDER_MIRROR")]
+    pub(super) provider_mirror: Option<PathBuf>,
+}
+
+/// The provider versions that the built-in modules ask for.
+const AWS_PROVIDER: &str = ">= 5.60, < 7";
+
+/// Two per core: half of the time a terraform waits for AWS.
+fn parallel() -> usize {
+    std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2)
+}
+
+/// A place to work in.
+pub(super) struct Ready {
+    pub(super) site: Site,
+    pub(super) place: Place,
+    pub(super) account: Option<Account>,
+}
+
+impl Tools {
+    /// The engine, and where its providers are.
+    pub(super) async fn find(&self, outer: &Outer) -> anyhow::Result<(Engine, Discovery)> {
+        let engine = find_engine(outer, self.engine.as_deref()).await?;
+        let discovery = self.providers(outer, engine.kind)?;
+        Ok((engine, discovery))
+    }
+
+    fn providers(&self, outer: &Outer, engine: EngineKind) -> anyhow::Result<Discovery> {
+        let around = Surroundings {
+            setting: self.provider_mirror.as_deref(),
+            env: &outer.env,
+            roots: &usual_roots(outer.home()),
+            engine,
+        };
+        let wanted = Wanted::new("hashicorp", "aws", AWS_PROVIDER).context("our own constraint")?;
+        Ok(discover(&around, &[wanted])?)
+    }
+}
+
+impl Setup {
+    /// Opens the data directory, finds terraform, and starts the local AWS if that is the one.
+    pub(super) async fn open(&self, outer: &Outer) -> anyhow::Result<Ready> {
+        let data = self.data.path(outer);
+        let (engine, discovery) = self.tools.find(outer).await?;
+        for note in &discovery.notes {
+            output::warn(note);
+        }
+        let (cloud, account) = match self.aws {
+            AwsMode::Local => (self.local(outer).await?, None),
+            AwsMode::Real => {
+                let account = account(&Cloud::Real.sdk(None).await).await?;
+                let region = account.region.as_deref().unwrap_or("the region of each object");
+                output::say(&format!("AWS account {} as {}, {region}", account.id, account.arn));
+                (Cloud::Real, Some(account))
+            }
+        };
+        let region = account.as_ref().and_then(|account| account.region.clone());
+        let place = Place {
+            local_endpoint: match &cloud {
+                Cloud::Local { endpoint } => Some(endpoint.clone()),
+                Cloud::Real => None,
+            },
+            default_region: region.unwrap_or_else(|| default_region(outer)),
+        };
+        let site = Site::open(outer, &data, cloud, engine, &discovery.cli_config_text())?;
+        Ok(Ready { site, place, account })
+    }
+
+    async fn local(&self, outer: &Outer) -> anyhow::Result<Cloud> {
+        let data = self.data.path(outer);
+        let aws = LocalAws::of(outer, &data);
+        let (server, started) = aws.ensure(output::say).await?;
+        if started {
+            output::say(&format!(
+                "the local AWS runs in the background at {} (`capt aws stop` ends it; --aws real for a real account)",
+                server.endpoint
+            ));
+        } else {
+            output::say(&format!("using the local AWS at {} (--aws real for a real account)", server.endpoint));
+        }
+        aws.check_memory(&server, holding(&data)?.len())?;
+        Ok(Cloud::Local { endpoint: server.endpoint })
+    }
+}
+
+/// For objects that name no region.
+pub(super) fn default_region(outer: &Outer) -> String {
+    outer.var("AWS_REGION").or_else(|| outer.var("AWS_DEFAULT_REGION")).unwrap_or("us-east-1").to_owned()
+}

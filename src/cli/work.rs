@@ -1,0 +1,151 @@
+//! What plan, apply and destroy have in common: set up, run everything, show it, be stoppable.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use indicatif::MultiProgress;
+use terraform_driver::{output::Outputs, plan::Summary};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{Mutex, Semaphore},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Format,
+    output::{self, ExitStatus},
+    progress, report,
+    setup::{Ready, Setup},
+};
+use crate::{
+    blueprint::{Blueprint, Key, Known},
+    manifest::ValidatedManifests,
+    oneshot::{Board, Confirm, Finished, Graph, Record, Runner, Task, Worker, holding},
+};
+
+/// A piece of work.
+pub(super) struct Work<'a> {
+    pub(super) ready: &'a Ready,
+    pub(super) manifests: &'a ValidatedManifests,
+    pub(super) blueprints: &'a [Blueprint],
+    pub(super) tasks: BTreeMap<Key, Task>,
+    pub(super) graph: Graph,
+    pub(super) asks: bool,
+    pub(super) format: Format,
+}
+
+/// How it ended.
+pub(super) enum End {
+    /// Everything was tried.
+    Finished(BTreeMap<Key, Finished>),
+    /// The person left; terraform goes on in the background.
+    Detached,
+}
+
+impl Work<'_> {
+    /// Does it, and prints what became of it.
+    pub(super) async fn run(self, setup: &Setup) -> anyhow::Result<ExitStatus> {
+        let order = self.graph.order();
+        let bars = (self.format == Format::Text && output::is_watched()).then(MultiProgress::new);
+        let board = Board::new(order.iter().cloned());
+        let confirm: Box<dyn Confirm> = if self.asks { Box::new(Ask { bars: bars.clone() }) } else { Box::new(Yes) };
+        let stop = CancellationToken::new();
+        let worker = Worker {
+            site: &self.ready.site,
+            manifests: self.manifests,
+            secrets: secrets(self.blueprints),
+            known: Mutex::new(known(&self.ready.site.data)?),
+            board: board.clone(),
+            stop: stop.clone(),
+            place: self.ready.place.clone(),
+            permits: Semaphore::new(setup.parallel.max(1)),
+            clusters: Mutex::default(),
+            confirm,
+        };
+        let runner = Runner { worker: &worker, graph: self.graph.clone(), tasks: self.tasks };
+        let end = tokio::select! {
+            finished = runner.run() => End::Finished(finished),
+            () = progress::show(&board, bars.as_ref()) => End::Detached,
+            left = leave(&stop) => { left?; End::Detached }
+        };
+        if let Some(bars) = &bars {
+            bars.clear()?;
+        }
+        match end {
+            End::Finished(finished) => report::report(&finished, &order, &self.ready.site.data, self.format),
+            End::Detached => {
+                output::say("terraform goes on in the background; the same command follows it again");
+                Ok(ExitStatus::Interrupted)
+            }
+        }
+    }
+}
+
+/// The first signal asks terraform to stop, the second leaves it to itself.
+async fn leave(stop: &CancellationToken) -> std::io::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+    output::say("stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)");
+    stop.cancel();
+    tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
+    Ok(())
+}
+
+/// The outputs of everything that was applied before.
+fn known(data: &std::path::Path) -> anyhow::Result<Known> {
+    let mut known = Known::default();
+    for (key, record) in holding(data)? {
+        let place = crate::oneshot::workspace(data, &key).running_in(&record.root);
+        // One that cannot be read is brought back before it is planned, and read again then.
+        if let Some(outputs) = place.state_bytes()?.and_then(|bytes| Outputs::from_state(&bytes).ok()) {
+            known.outputs.insert(key, outputs);
+        }
+    }
+    Ok(known)
+}
+
+/// Which workspace makes which Secret.
+pub(super) fn secrets(blueprints: &[Blueprint]) -> BTreeMap<String, Key> {
+    blueprints.iter().filter_map(|it| Some((it.connection_secret.as_ref()?.to_string(), it.key.clone()))).collect()
+}
+
+/// Workspaces of the same objects that the files do not ask for any more.
+pub(super) fn dropped(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Vec<(Key, Record)>> {
+    let asked: BTreeSet<&Key> = blueprints.iter().map(|blueprint| &blueprint.key).collect();
+    let owners: BTreeSet<&str> = blueprints.iter().map(|blueprint| blueprint.owner.as_str()).collect();
+    let mut all = holding(&ready.site.data)?;
+    all.retain(|(key, record)| !asked.contains(key) && owners.contains(record.owner.as_str()));
+    Ok(all)
+}
+
+struct Yes;
+
+impl Confirm for Yes {
+    fn confirm(&self, _: &Key, _: &Summary) -> bool {
+        true
+    }
+}
+
+struct Ask {
+    bars: Option<MultiProgress>,
+}
+
+impl Confirm for Ask {
+    fn confirm(&self, key: &Key, summary: &Summary) -> bool {
+        let mut text = format!("{key}: {}\n", summary.counts);
+        if report::plan(summary, &mut text).is_err() {
+            return false;
+        }
+        let ask = || ask(&format!("{text}Apply this to {key}?"));
+        tokio::task::block_in_place(|| match &self.bars {
+            Some(bars) => bars.suspend(ask),
+            None => ask(),
+        })
+    }
+}
+
+/// Asks at the terminal; anything but `yes` is a no.
+pub(super) fn ask(question: &str) -> bool {
+    output::say(&format!("{question} Only `yes` is taken for one:"));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+}
