@@ -15,13 +15,13 @@ use crate::{
     wire::full,
 };
 
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
 /// Why moto could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("asking moto for {operation} took more than 30 s")]
+    #[error("asking moto for {operation} took more than 60 s")]
     Deadline { operation: String },
     #[error("asking moto for {operation}")]
     Exchange {

@@ -66,10 +66,10 @@ async fn throttling_tells_the_client_to_wait() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delay_is_a_delay_and_cleared_faults_are_gone() {
     let (aws, client) = start().await;
-    client.fault(json!({ "operation": "ListClusters", "times": 0, "delay_ms": 300 })).await;
+    client.fault(json!({ "operation": "ListClusters", "times": 0, "delay_ms": 1500 })).await;
     let begun = Instant::now();
     assert_eq!(client.eks("GET", "/clusters", Value::Null).await.status, 200);
-    assert!(begun.elapsed() >= Duration::from_millis(300));
+    assert!(begun.elapsed() >= Duration::from_millis(1500));
     assert_eq!(
         client.admin("GET", "faults", Value::Null).await.json()["faults"].as_array().unwrap().len(),
         1
@@ -77,7 +77,7 @@ async fn a_delay_is_a_delay_and_cleared_faults_are_gone() {
     client.admin("DELETE", "faults", Value::Null).await;
     let begun = Instant::now();
     client.eks("GET", "/clusters", Value::Null).await;
-    assert!(begun.elapsed() < Duration::from_millis(300));
+    assert!(begun.elapsed() < Duration::from_millis(1500));
     aws.shutdown().await;
 }
 
