@@ -15,13 +15,13 @@ use crate::{
     wire::full,
 };
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
 
 /// Why moto could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("asking moto for {operation} took more than 60 s")]
+    #[error("asking moto for {operation} took more than a minute")]
     Deadline { operation: String },
     #[error("asking moto for {operation}")]
     Exchange {

@@ -134,9 +134,9 @@ impl Client {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, text })
         };
-        tokio::time::timeout(Duration::from_secs(30), work)
+        tokio::time::timeout(Duration::from_mins(2), work)
             .await
-            .map_err(|_| "no answer in 30 s".to_owned())?
+            .map_err(|_| "no answer in two minutes".to_owned())?
     }
 
     pub(crate) fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
