@@ -370,6 +370,12 @@ pub(super) const REAL: &[Message] = &[
     ),
     (
         Class::Network,
+        None,
+        "Retrieving AWS account details: AWS account ID not previously found and failed retrieving via all available methods.",
+        "See https://www.terraform.io/docs/providers/aws/index.html#skip_requesting_account_id for workaround and implications.\nErrors: 3 errors occurred:\n\t* retrieving caller identity from STS: operation error STS: GetCallerIdentity, exceeded maximum number of attempts, 9, https response error StatusCode: 0, RequestID: , request send failed, Post \"http://127.0.0.1:9/\": dial tcp 127.0.0.1:9: connect: connection refused",
+    ),
+    (
+        Class::Network,
         Some("InternalFailure"),
         "creating EKS Cluster (demo): operation error EKS: CreateCluster, https response error StatusCode: 500, RequestID: b3b3, api error InternalFailure: An internal error occurred",
         "",
