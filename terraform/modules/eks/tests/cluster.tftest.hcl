@@ -152,7 +152,7 @@ run "the_log_group_comes_before_the_cluster_and_goes_after_it" {
   }
 
   assert {
-    condition     = can(regex("(?s)resource \"aws_cloudwatch_log_group\" \"cluster\" \\{[^}]*\n    create_before_destroy = true", file("${path.module}/main.tf")))
+    condition     = can(regex("(?s)resource \"aws_cloudwatch_log_group\" \"cluster\" \\{.*?\n    create_before_destroy = true", file("${path.module}/main.tf")))
     error_message = "else the group goes while EKS still writes to it, and is made again"
   }
 }
