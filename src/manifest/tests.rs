@@ -353,6 +353,20 @@ spec: {{version: '1.33', additionalFargateProfiles: [{}]{more}}}
 }
 
 #[test]
+fn profiles_that_want_the_same_pods_are_a_warning() {
+    let text =
+        format!("{NETWORK}---{CONTROL_PLANE}  - {{name: batch, selectors: [{{namespace: team-blue}}]}}\n");
+    let warnings: Vec<_> = verdict(&text).unwrap().warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "x.yaml: line 7: CAPTControlPlane default/harbour: Fargate profiles apps and batch both match pods in namespace \
+          team-blue; EKS takes apps, the first by name"
+        ]
+    );
+}
+
+#[test]
 fn what_two_objects_say_must_agree() {
     let with = |config: &str| format!("{NETWORK}---{CONTROL_PLANE}  controlPlaneConfig: {config}\n");
     let errors = verdict(&with("{region: eu-west-1}")).unwrap_err();

@@ -11,6 +11,7 @@ use crate::{
         control_plane::{self, ValidatedControlPlane},
         identity::{self, ValidatedIdentity},
         network::{self, ValidatedNetwork},
+        overlap::overlaps,
         template::{self, ValidatedTemplate},
         text::{ClusterName, ObjectName, Region},
     },
@@ -100,6 +101,7 @@ pub fn validate(manifests: &Manifests, limits: &Limits) -> Result<ValidatedManif
     errors.extend(pairs.errors);
     let mut warnings = manifests.warnings.clone();
     warnings.extend(pairs.warnings);
+    warnings.extend(control_planes.values().flat_map(shared_pods));
     let found = together::Found { networks, control_planes, applies, templates };
     together::check_references(&found, manifests, &mut errors);
     let units = together::units(&found, pairs.by_cluster, manifests, &mut errors);
@@ -116,6 +118,18 @@ pub fn validate(manifests: &Manifests, limits: &Limits) -> Result<ValidatedManif
         config_maps: manifests.config_maps.iter().map(|(key, it)| (key.clone(), it.object.clone())).collect(),
         warnings,
     })
+}
+
+fn shared_pods(control_plane: &Checked<CaptControlPlane, ValidatedControlPlane>) -> Vec<Warning> {
+    let ValidatedControlPlane { profiles, system_profile, .. } = &control_plane.valid;
+    let warning = |it: crate::model::overlap::Overlap| Warning {
+        origin: control_plane.origin.clone(),
+        message: format!(
+            "CAPTControlPlane {}: Fargate profiles {} and {} both match pods in namespace {}; EKS takes {}, the first by name",
+            control_plane.key, it.winner, it.loser, it.namespace, it.winner
+        ),
+    };
+    overlaps(profiles, *system_profile).into_iter().map(warning).collect()
 }
 
 fn each<T: Clone, V>(

@@ -20,6 +20,7 @@ pub mod identity;
 pub mod limits;
 pub mod names;
 pub mod network;
+pub mod overlap;
 pub mod problem;
 pub mod references;
 pub mod tags;
