@@ -1,5 +1,7 @@
 //! The driver's values against the real engine, with built-in `terraform_data` only: no provider, no network.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "only tests are here")]
+
 #[path = "engine_values/bench.rs"]
 mod bench;
 
@@ -103,9 +105,10 @@ fn substituted_values_are_literals_to_terraform() {
     let mut variables = BTreeMap::new();
     for (i, text) in NASTY.iter().enumerate() {
         variables.insert(format!("v{i}"), (*text).to_owned());
-        hcl += &format!(
+        let text = format!(
             "output \"q{i}\" {{\n  value = \"a %${{v{i}}}b\"\n}}\noutput \"h{i}\" {{\n  value = <<-EOT\n    a ${{v{i}}}b\n  EOT\n}}\n"
         );
+        hcl.push_str(&text);
         json_outputs.insert(format!("j{i}"), json!({"value": format!("a ${{v{i}}}b")}));
     }
     let substituted = |format: &str, module: &str| {

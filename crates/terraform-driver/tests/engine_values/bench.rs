@@ -66,7 +66,6 @@ impl Bench {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, &contents.bytes).unwrap();
         }
-        assert!(self.root.starts_with(self.dir.path()));
     }
 
     pub(crate) fn commands(&self) -> Commands<'_> {
@@ -81,6 +80,7 @@ impl Bench {
 
     /// Runs a command that has to end with this code.
     pub(crate) fn run(&self, invocation: &Invocation, code: i32) -> Output {
+        assert!(invocation.cwd.starts_with(self.dir.path()));
         let output = spawn(invocation);
         let said = || {
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
