@@ -111,7 +111,7 @@ fn misfit(
     error: &serde_json::Error,
     strictness: Strictness,
 ) -> ManifestError {
-    let message = error.to_string();
+    let message = plain_types(&error.to_string());
     let at = if path == "." { String::new() } else { path.to_owned() };
     let (path, message, remedy) = if let Some(field) = quoted(&message, "missing field `") {
         let path = if at.is_empty() { field.to_owned() } else { format!("{at}.{field}") };
@@ -119,7 +119,7 @@ fn misfit(
     } else if strictness == Strictness::Hidden {
         let kept = ["is not base64", "is not a string"].into_iter().find(|it| message.starts_with(it));
         (at, kept.unwrap_or("has the wrong type").to_owned(), "correct it; the value is not shown")
-    } else if message.contains("expected a string") {
+    } else if message.contains("expected a string") && !is_compound(&message) {
         (at, message, "put the value in quotes")
     } else {
         (at, message, "correct it")
@@ -127,6 +127,19 @@ fn misfit(
     let path = if path.is_empty() { "the object".to_owned() } else { path };
     let (origin, object, remedy) = (origin.clone(), object.to_owned(), remedy.to_owned());
     ManifestError::Field { origin, object, path, message, remedy }
+}
+
+/// Whether a list or a map stands where a single value belongs; quotes would not help.
+fn is_compound(message: &str) -> bool {
+    ["invalid type: sequence", "invalid type: map"].iter().any(|start| message.starts_with(start))
+}
+
+/// The names of numbers as people know them, not as the code does.
+fn plain_types(message: &str) -> String {
+    let plain = ["i32", "i64", "u8", "u16", "u32", "u64", "usize"].into_iter().find_map(|name| {
+        message.strip_suffix(&format!("expected {name}")).map(|rest| format!("{rest}expected a whole number"))
+    });
+    plain.unwrap_or_else(|| message.to_owned())
 }
 
 fn quoted<'a>(message: &'a str, before: &str) -> Option<&'a str> {
