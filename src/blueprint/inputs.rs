@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::{
     api::{AccessEntryType, AccessScopeType, LogType, NatGateways, UpgradePolicy},
     model::{
-        Cidr, KubernetesVersion,
+        Cidr, KubernetesVersion, Parse,
         control_plane::{
             Encryption, EndpointAccess, Logs, ValidatedAccessEntry, ValidatedAddon, ValidatedControlPlane,
         },
@@ -94,6 +94,7 @@ const fn nat(gateways: NatGateways) -> &'static str {
 
 /// Variables of `terraform/modules/eks`, but for those handed over from the VPC.
 #[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "it mirrors the variables of the module")]
 struct Eks<'a> {
     cluster_name: &'a ClusterName,
     kubernetes_version: &'a KubernetesVersion,
@@ -164,13 +165,16 @@ pub fn eks(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> Inpu
         identity: _,
         timeouts: _,
     } = control_plane;
-    let everywhere = || Cidr::new(std::net::Ipv4Addr::UNSPECIFIED, 0).into_iter().collect();
     map(&Eks {
         cluster_name: cluster,
         kubernetes_version: version,
         endpoint_public_access: *public,
         endpoint_private_access: *private,
-        endpoint_public_cidrs: if public_cidrs.is_empty() { everywhere() } else { public_cidrs.clone() },
+        endpoint_public_cidrs: if public_cidrs.is_empty() {
+            vec![Cidr::EVERYTHING]
+        } else {
+            public_cidrs.clone()
+        },
         access_entries: access_entries.iter().map(access_entry).collect(),
         bootstrap_creator_admin: *creator_is_admin,
         encryption_enabled: *encryption != Encryption::Off,
@@ -180,7 +184,11 @@ pub fn eks(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> Inpu
         },
         log_types: types,
         log_retention_days: *retention_days,
-        addons: addons.iter().map(addon).collect(),
+        addons: if addons.is_empty() {
+            default_addons(*system_profile)
+        } else {
+            addons.iter().map(addon).collect()
+        },
         upgrade_support_type: *upgrade_policy,
         service_ipv4_cidr: *service_cidr,
         pod_execution_role_arn: pod_execution_role.as_ref(),
@@ -205,6 +213,16 @@ fn access_entry(entry: &ValidatedAccessEntry) -> AccessEntry<'_> {
         kubernetes_groups: &entry.groups,
         policies,
     }
+}
+
+/// A cluster of which nothing is said still needs a DNS, and EKS installs none by itself where it is told to
+/// leave its self-managed addons out.
+fn default_addons(system_profile: bool) -> Vec<Addon<'static>> {
+    static COREDNS: std::sync::LazyLock<Option<AddonName>> =
+        std::sync::LazyLock::new(|| AddonName::parse("coredns").ok());
+    let nothing =
+        |name| Addon { name, version: None, configuration_values: None, service_account_role_arn: None };
+    COREDNS.as_ref().filter(|_| system_profile).map(nothing).into_iter().collect()
 }
 
 fn addon(addon: &ValidatedAddon) -> Addon<'_> {

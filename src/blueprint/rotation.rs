@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use terraform_driver::state::State;
+use terraform_driver::{hex::hex, state::State};
 
 /// Longest name that we give.
 const MAX: usize = 100;
@@ -50,7 +50,7 @@ impl Shape {
 
     fn hash6(&self, attempt: u32) -> String {
         let digest = Sha256::digest(format!("{self:?} {attempt}"));
-        digest.iter().take(3).map(|byte| format!("{byte:02x}")).collect()
+        hex(&digest[..3])
     }
 }
 

@@ -46,7 +46,9 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     let asked = args.files.read(outer)?;
     let asks = args.setup.aws == AwsMode::Real && !args.yes;
     if asks && !output::can_ask() {
-        bail!("a real AWS account would be changed and nobody can be asked; say --yes, or run this at a terminal");
+        bail!(
+            "a real AWS account would be changed and nobody can be asked; say --yes, or run this at a terminal"
+        );
     }
     // A circle is found before anything is started.
     Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;

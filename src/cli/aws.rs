@@ -140,15 +140,15 @@ fn table(inventory: &Inventory) -> String {
         return "nothing exists\n".to_owned();
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "ID", "NAME", "STATUS"]);
+    table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "NAME", "STATUS", "ID"]);
     for item in &inventory.items {
         let dash = || "-".to_owned();
         table.add_row([
             item.service.clone(),
             item.kind.clone(),
-            item.id.clone(),
             item.name.clone().unwrap_or_else(dash),
             item.status.clone().unwrap_or_else(dash),
+            item.id.clone(),
         ]);
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use terraform_driver::workspace::files::write_atomic;
+use terraform_driver::workspace::files::{private_dir, write_atomic};
 
 use super::output::{self, ExitStatus};
 use crate::api::{crd_file_name, crd_yaml, crds};
@@ -18,6 +18,9 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
+    if let Some(dir) = &args.write {
+        private_dir(dir).context("writing the CRDs")?;
+    }
     let mut all = Vec::new();
     for crd in crds() {
         let yaml = crd_yaml(&crd)?;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     blueprint::{Blueprint, Key},
     config::{AwsMode, Outer},
-    local::aws::LocalAws,
+    local::{admin::Admin, aws::LocalAws},
     oneshot::{Graph, Record, Task, holding},
 };
 
@@ -45,12 +45,13 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     let real = args.setup.aws == AwsMode::Real;
     let asks = real && !args.yes;
     if asks && !output::can_ask() {
-        bail!("resources of a real AWS account would be destroyed and nobody can be asked; say --yes, or run this at a terminal");
+        bail!(
+            "resources of a real AWS account would be destroyed and nobody can be asked; say --yes, or run this at a terminal"
+        );
     }
     if !real && holding(&args.setup.data.path(outer))?.is_empty() {
         output::say("nothing is there to destroy");
-        stop_if_unused(args, outer).await?;
-        return Ok(ExitStatus::Done);
+        return stop_if_unused(args, outer).await;
     }
     let ready = args.setup.open(outer).await?;
     let doomed = doomed(&ready, &asked.blueprints)?;
@@ -58,7 +59,12 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         output::say("nothing of it is there");
         return Ok(ExitStatus::Done);
     }
-    if asks && !ask(&format!("Destroy {}?", doomed.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "))) {
+    if asks
+        && !ask(&format!(
+            "Destroy {}?",
+            doomed.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        ))
+    {
         output::say("not confirmed; nothing was changed");
         return Ok(ExitStatus::Refused);
     }
@@ -74,10 +80,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         format: args.output,
     };
     let status = work.run(&args.setup).await?;
-    if status == ExitStatus::Done && !real {
-        stop_if_unused(args, outer).await?;
-    }
-    Ok(status)
+    if status == ExitStatus::Done && !real { stop_if_unused(args, outer).await } else { Ok(status) }
 }
 
 type Doomed = BTreeMap<Key, (Task, std::collections::BTreeSet<Key>)>;
@@ -98,11 +101,26 @@ fn doomed(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Doomed> {
     Ok(doomed)
 }
 
-/// The local AWS ends with the last object in it.
-async fn stop_if_unused(args: &Args, outer: &Outer) -> anyhow::Result<()> {
+/// The local AWS ends with the last object in it. Before that it is asked what it still holds: something that
+/// no workspace knows of was leaked, and must not vanish unseen.
+async fn stop_if_unused(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
     let data = args.setup.data.path(outer);
-    if holding(&data)?.is_empty() && LocalAws::of(outer, &data).stop().await? {
-        output::say("nothing is left, so the local AWS is stopped");
+    let aws = LocalAws::of(outer, &data);
+    let Some(server) = aws.running().await? else { return Ok(ExitStatus::Done) };
+    if !holding(&data)?.is_empty() {
+        return Ok(ExitStatus::Done);
     }
-    Ok(())
+    let left = Admin::at(server.endpoint).inventory().await?.items;
+    if left.is_empty() {
+        aws.stop().await?;
+        output::say("nothing is left, so the local AWS is stopped");
+        return Ok(ExitStatus::Done);
+    }
+    let names: Vec<String> =
+        left.iter().map(|item| format!("{} {} {}", item.service, item.kind, item.id)).collect();
+    output::warn(&format!(
+        "the local AWS still holds what no workspace knows of: {}; `capt aws stop` ends it all the same",
+        names.join(", ")
+    ));
+    Ok(ExitStatus::Refused)
 }

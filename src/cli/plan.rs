@@ -1,7 +1,8 @@
 //! `capt plan`: what would change.
 
 use super::{
-    Format, files::Files,
+    Format,
+    files::Files,
     output::ExitStatus,
     setup::Setup,
     work::{Work, dropped},

@@ -1,6 +1,6 @@
 //! Shows the board: a line per workspace on a terminal, a line per change elsewhere.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
@@ -41,10 +41,10 @@ fn text(line: &Line) -> String {
 fn running(phase: &str, line: &Line) -> String {
     let mut text = phase.to_owned();
     if line.total > 0 {
-        text.push_str(&format!("  {}/{}", line.done, line.total));
+        let _always_ok = write!(text, "  {}/{}", line.done, line.total);
     }
     if let Some((address, elapsed)) = &line.slowest {
-        text.push_str(&format!("  {address} {}", seconds(*elapsed)));
+        let _always_ok = write!(text, "  {address} {}", seconds(*elapsed));
     }
     text
 }
@@ -98,7 +98,12 @@ impl<'a> Terminal<'a> {
             let age = clock::now().duration_since(line.since);
             let age = Duration::try_from(age).unwrap_or_default();
             let clock = if line.stage.is_final() { String::new() } else { format!("{:>6}  ", seconds(age)) };
-            bar.set_message(format!("{} {:<width$}  {clock}{}", sign(&line.stage), line.key.to_string(), text(line)));
+            bar.set_message(format!(
+                "{} {:<width$}  {clock}{}",
+                sign(&line.stage),
+                line.key.to_string(),
+                text(line)
+            ));
         }
     }
 }
@@ -124,7 +129,8 @@ impl Log {
             let news = match self.said.get(&line.key) {
                 None => !matches!(line.stage, Stage::Waiting { .. }),
                 Some((stage, at)) => {
-                    *stage != line.stage || (matches!(stage, Stage::Running(_)) && now.saturating_sub(*at) >= REMIND)
+                    *stage != line.stage
+                        || (matches!(stage, Stage::Running(_)) && now.saturating_sub(*at) >= REMIND)
                 }
             };
             // How it ended is said once, at the end.

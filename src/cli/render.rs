@@ -2,16 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, anyhow};
 use terraform_driver::{
     output::Outputs,
-    render::{self, Rendered},
+    render::{self, RenderError, Rendered},
     workspace::{Workspace, files::read_json},
 };
 
 use super::{
     DataDir,
-    files::Files,
+    files::{Files, in_file, not_rendered},
     output::{self, ExitStatus},
     setup::default_region,
     work::secrets,
@@ -50,32 +50,41 @@ pub(super) fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
     let place = Place { local_endpoint: endpoint(args.aws, &data)?, default_region: default_region(outer) };
     let known = known(&data)?;
     let secrets = secrets(&asked.blueprints);
-    let mut said = String::new();
+    let mut said = Vec::new();
     for blueprint in &asked.blueprints {
         let resolved = resolve(blueprint, &known, &asked.manifests, &secrets, &place)?;
         for missing in &resolved.missing {
             output::say(&format!("{}: {missing}; it is left out", blueprint.key));
         }
         let dir = write(blueprint, resolved, &outer.absolute(&args.output))?;
-        said.push_str(&format!("{}\n", dir.display()));
+        said.push(dir.display().to_string());
     }
-    output::data(&said)?;
+    output::data(&(said.join("\n") + "\n"))?;
     Ok(ExitStatus::Done)
 }
 
 fn write(blueprint: &Blueprint, mut resolved: Resolved, out: &Path) -> anyhow::Result<PathBuf> {
-    let mut rendered: Rendered = render::render(&resolved.request)?;
+    let refused = |error: RenderError| anyhow!(not_rendered(blueprint, &error));
+    let mut rendered: Rendered = render::render(&resolved.request).map_err(refused)?;
     let mut fetched = Vec::new();
     if let Some(wanted) = rendered.fetch.clone() {
         if !wanted.is_local_path() {
-            bail!("{}: {} is fetched by terraform when it is planned; render cannot", blueprint.key, wanted.address);
+            let said = format!(
+                "forProvider.module: {} is fetched by terraform, which render does not run; use `capt plan`",
+                wanted.address
+            );
+            return Err(anyhow!(in_file(blueprint, &said)));
         }
-        fetched = Workspace::read_tree(Path::new(&wanted.address))?;
+        let hint =
+            || in_file(blueprint, "forProvider.module is not a directory that can be read; correct it");
+        fetched = Workspace::read_tree(Path::new(&wanted.address)).with_context(hint)?;
         crate::oneshot::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
-        rendered = render::render(&resolved.request)?;
+        rendered = render::render(&resolved.request).map_err(refused)?;
     }
     let dir = out.join(&blueprint.key.namespace).join(&blueprint.key.name);
-    Workspace::at(&dir).write(files(&rendered, &fetched))?;
+    Workspace::at(&dir).write(files(&rendered, &fetched)).with_context(|| {
+        format!("cannot write to {}; name another directory with --output", out.display())
+    })?;
     Ok(dir)
 }
 

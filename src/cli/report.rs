@@ -84,7 +84,9 @@ fn entry<'a>(key: &Key, end: &'a Finished, data: &Path) -> Entry<'a> {
             Outcome::Kept => ("kept", None, None, None),
         },
         Finished::Badly(error) => ("failed", None, None, Some(error.to_string())),
-        Finished::Skipped { because } => ("skipped", None, None, Some(format!("not begun because of {because}"))),
+        Finished::Skipped { because } => {
+            ("skipped", None, None, Some(format!("not begun because of {because}")))
+        }
     };
     let directory = workspace(data, key).dir().display().to_string();
     Entry { name: key.to_string(), result, counts, plan, message, directory }
@@ -148,7 +150,9 @@ fn change_lines(change: &Change, text: &mut String) -> std::fmt::Result {
     // What is made or goes as a whole has nothing to compare with.
     if matches!(change.action, Action::Change | Action::Replace) {
         for attribute in &change.attributes {
-            let show = |value: &Option<Shown>| value.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string);
+            let show = |value: &Option<Shown>| {
+                value.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string)
+            };
             let forces = if attribute.forces_replacement { "  (forces replacement)" } else { "" };
             let (before, after) = (show(&attribute.before), show(&attribute.after));
             writeln!(text, "          {}: {before} → {after}{forces}", attribute.path)?;

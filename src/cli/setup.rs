@@ -11,7 +11,7 @@ use terraform_driver::{
 
 use super::{DataDir, output};
 use crate::{
-    aws::{Account, Cloud, account},
+    aws::{Cloud, account},
     blueprint::Place,
     config::{AwsMode, Outer},
     local::aws::LocalAws,
@@ -45,7 +45,7 @@ pub(super) struct Tools {
 }
 
 /// The provider versions that the built-in modules ask for.
-const AWS_PROVIDER: &str = ">= 5.60, < 7";
+const AWS_PROVIDER: &str = ">= 5.61, < 7";
 
 /// Two per core: half of the time a terraform waits for AWS.
 fn parallel() -> usize {
@@ -56,7 +56,6 @@ fn parallel() -> usize {
 pub(super) struct Ready {
     pub(super) site: Site,
     pub(super) place: Place,
-    pub(super) account: Option<Account>,
 }
 
 impl Tools {
@@ -87,16 +86,15 @@ impl Setup {
         for note in &discovery.notes {
             output::warn(note);
         }
-        let (cloud, account) = match self.aws {
+        let (cloud, region) = match self.aws {
             AwsMode::Local => (self.local(outer).await?, None),
             AwsMode::Real => {
                 let account = account(&Cloud::Real.sdk(None).await).await?;
                 let region = account.region.as_deref().unwrap_or("the region of each object");
                 output::say(&format!("AWS account {} as {}, {region}", account.id, account.arn));
-                (Cloud::Real, Some(account))
+                (Cloud::Real, account.region)
             }
         };
-        let region = account.as_ref().and_then(|account| account.region.clone());
         let place = Place {
             local_endpoint: match &cloud {
                 Cloud::Local { endpoint } => Some(endpoint.clone()),
@@ -105,7 +103,7 @@ impl Setup {
             default_region: region.unwrap_or_else(|| default_region(outer)),
         };
         let site = Site::open(outer, &data, cloud, engine, &discovery.cli_config_text())?;
-        Ok(Ready { site, place, account })
+        Ok(Ready { site, place })
     }
 
     async fn local(&self, outer: &Outer) -> anyhow::Result<Cloud> {
@@ -118,7 +116,10 @@ impl Setup {
                 server.endpoint
             ));
         } else {
-            output::say(&format!("using the local AWS at {} (--aws real for a real account)", server.endpoint));
+            output::say(&format!(
+                "using the local AWS at {} (--aws real for a real account)",
+                server.endpoint
+            ));
         }
         aws.check_memory(&server, holding(&data)?.len())?;
         Ok(Cloud::Local { endpoint: server.endpoint })

@@ -61,8 +61,8 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
 }
 
 fn text(versions: &Versions) -> String {
-    let mut text = format!("capt       {}\n", versions.capt);
-    let mut line = |name: &str, value: &str| text.push_str(&format!("{name:<10} {value}\n"));
+    let mut lines = vec![format!("capt       {}", versions.capt)];
+    let mut line = |name: &str, value: &str| lines.push(format!("{name:<10} {value}"));
     if let (Some(engine), Some(path)) = (&versions.engine, &versions.engine_path) {
         line("engine", &format!("{engine} ({path})"));
     }
@@ -75,5 +75,5 @@ fn text(versions: &Versions) -> String {
     if let Some(problem) = &versions.problem {
         line("problem", problem);
     }
-    text
+    lines.join("\n") + "\n"
 }

@@ -47,7 +47,8 @@ impl Work<'_> {
         let order = self.graph.order();
         let bars = (self.format == Format::Text && output::is_watched()).then(MultiProgress::new);
         let board = Board::new(order.iter().cloned());
-        let confirm: Box<dyn Confirm> = if self.asks { Box::new(Ask { bars: bars.clone() }) } else { Box::new(Yes) };
+        let confirm: Box<dyn Confirm> =
+            if self.asks { Box::new(Ask { bars: bars.clone() }) } else { Box::new(Yes) };
         let stop = CancellationToken::new();
         let worker = Worker {
             site: &self.ready.site,
@@ -84,7 +85,9 @@ impl Work<'_> {
 async fn leave(stop: &CancellationToken) -> std::io::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-    output::say("stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)");
+    output::say(
+        "stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)",
+    );
     stop.cancel();
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
     Ok(())
@@ -105,7 +108,10 @@ fn known(data: &std::path::Path) -> anyhow::Result<Known> {
 
 /// Which workspace makes which Secret.
 pub(super) fn secrets(blueprints: &[Blueprint]) -> BTreeMap<String, Key> {
-    blueprints.iter().filter_map(|it| Some((it.connection_secret.as_ref()?.to_string(), it.key.clone()))).collect()
+    blueprints
+        .iter()
+        .filter_map(|it| Some((it.connection_secret.as_ref()?.to_string(), it.key.clone())))
+        .collect()
 }
 
 /// Workspaces of the same objects that the files do not ask for any more.

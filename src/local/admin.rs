@@ -95,7 +95,7 @@ impl Admin {
 
     /// What exists.
     pub async fn inventory(&self) -> Result<Inventory, AdminError> {
-        self.call(Method::GET, "/_capt/inventory", Duration::from_secs(60)).await
+        self.call(Method::GET, "/_capt/inventory", Duration::from_mins(1)).await
     }
 
     async fn call<T: DeserializeOwned>(

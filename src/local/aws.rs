@@ -68,7 +68,7 @@ pub enum LocalAwsError {
 }
 
 /// How long a cold start may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The local AWS of one data directory.
 #[derive(Clone)]
@@ -140,7 +140,7 @@ impl LocalAws {
         let bytes = read_optional(&self.place.log())?.unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
-        Ok(lines.into_iter().rev().map(|line| format!("\n  {line}")).collect())
+        Ok(lines.into_iter().rev().fold(String::new(), |tail, line| tail + "\n  " + line))
     }
 
     /// Stops it; whether there was one.

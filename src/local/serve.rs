@@ -145,6 +145,7 @@ async fn until_unneeded(aws: &LocalAws, idle: Duration) -> Result<(), ServeError
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
+            () = aws.stop_requested() => return Ok(()),
             _ = look.tick() => {
                 if aws.idle_for() >= idle {
                     return Ok(());

@@ -84,7 +84,7 @@ async fn install(
     check("install moto", dir, &said)
 }
 
-const MINUTES: Duration = Duration::from_secs(10 * 60);
+const MINUTES: Duration = Duration::from_mins(10);
 
 fn check(step: &'static str, dir: &Path, said: &Said) -> Result<(), VenvError> {
     if said.success {

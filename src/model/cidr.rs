@@ -20,6 +20,9 @@ impl Cidr {
         (prefix <= 32 && u32::from(address) & !network.mask() == 0).then_some(network)
     }
 
+    /// The whole internet.
+    pub const EVERYTHING: Self = Self { address: Ipv4Addr::UNSPECIFIED, prefix: 0 };
+
     /// Length of the prefix.
     pub fn prefix(&self) -> u8 {
         self.prefix

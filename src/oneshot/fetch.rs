@@ -85,7 +85,7 @@ async fn download(
         .map_err(|error| refused(error.to_string()))?;
     let init = commands.fetch(&wanted.address);
     let args: Vec<&str> = init.args.iter().map(String::as_str).collect();
-    let said = capture(&init.program, &args, &init.env, dir, Duration::from_secs(600))
+    let said = capture(&init.program, &args, &init.env, dir, Duration::from_mins(10))
         .await
         .map_err(|error| refused(error.to_string()))?;
     if said.success {

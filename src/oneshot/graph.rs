@@ -35,6 +35,7 @@ impl Graph {
     }
 
     /// The same work backwards: what others wait for goes last.
+    #[must_use]
     pub fn reversed(&self) -> Self {
         let mut after: BTreeMap<Key, BTreeSet<Key>> =
             self.after.keys().map(|key| (key.clone(), BTreeSet::new())).collect();

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
-    run::Digests,
+    run::{Digests, Run},
     workspace::{
         Workspace,
         files::{FileError, read_json, write_json},
@@ -73,8 +73,10 @@ pub fn holding(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
         let place = workspace(data, &key);
         let Some(record) = Record::read(&place)? else { continue };
         let place = place.running_in(&record.root);
-        // A state that cannot be read may hold anything; the recovery before the next plan will tell.
-        if place.state().map_or(true, |state| state.is_some_and(|state| !state.is_empty())) {
+        // A state that cannot be read may hold anything, and so may a run that goes on without its caller.
+        if Run::find_alive(&place)?.is_some()
+            || place.state().map_or(true, |state| state.is_some_and(|state| !state.is_empty()))
+        {
             found.push((key, record));
         }
     }

@@ -12,6 +12,7 @@ use terraform_driver::{
     engine::{self, Engine, EngineError},
     environment::{Credentials, Environment, EnvironmentError, Inputs},
     exec::{ShimProgram, capture},
+    hex::hex,
     render::Rendered,
     run::{Digests, Driver, Limits},
     workspace::{
@@ -107,7 +108,7 @@ impl Site {
             hash.update(format!("{path} {}\n", bytes.len()));
             hash.update(bytes);
         }
-        let source: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let source: String = hex(&hash.finalize());
         Digests {
             configuration: format!("{} {source}", rendered.digest),
             installation: format!("{} {source}\n{}", rendered.init_digest, self.cli_config_text),
@@ -154,7 +155,7 @@ pub async fn find_engine(outer: &Outer, wanted: Option<&str>) -> Result<Engine, 
         ("PATH".to_owned(), path.to_owned()),
         ("CHECKPOINT_DISABLE".to_owned(), "1".to_owned()),
     ]);
-    let said = capture(&candidate.path, &["version", "-json"], &env, &outer.cwd, Duration::from_secs(60))
+    let said = capture(&candidate.path, &["version", "-json"], &env, &outer.cwd, Duration::from_mins(1))
         .await
         .map_err(|source| SiteError::Run { program: candidate.path.clone(), source })?;
     Ok(candidate.verify(&said.stdout)?)

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use terraform_driver::{
     classify::{self, Class, Failure},
     command::{PlanMode, UserArgs},
-    environment::Environment,
     output::{OutputError, Outputs},
     plan::{Counts, Intent, Policy, Reason, Summary, Verdict, guard},
     render::{self, RenderError, Rendered},
@@ -203,18 +202,12 @@ impl Worker<'_> {
         let environment = self.site.environment(&resolved.env)?;
         let workspace = workspace.running_in(&root);
         let permit = self.permit(&blueprint.key).await?;
-        self.settle(&blueprint.key, blueprint.region.as_deref(), &workspace, &environment, &resolved.args)
-            .await?;
-        let (workspace, digests) = self.render(blueprint, resolved.clone(), workspace, &environment).await?;
-
         let hear = |phase, progress: &_| self.board.hear(&blueprint.key, phase, progress);
-        let job = Job {
-            workspace: &workspace,
-            environment: &environment,
-            args: &resolved.args,
-            hear: &hear,
-            stop: &self.stop,
-        };
+        let (args, stop) = (resolved.args.clone(), &self.stop);
+        let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
+        self.settle(&job, blueprint.region.as_deref()).await?;
+        let (workspace, digests) = self.render(blueprint, resolved, &job).await?;
+        let job = Job { workspace: &workspace, ..job };
         self.site.driver.init(&job, &digests).await?;
         let mut planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
         let outcome = match goal {
@@ -246,19 +239,14 @@ impl Worker<'_> {
         let environment = self.site.environment(&self.template_env(key).await)?;
         let args = UserArgs::default();
         let permit = self.permit(key).await?;
-        self.settle(key, record.region.as_deref(), &workspace, &environment, &args).await?;
+        let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
+        let stop = &self.stop;
+        let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
+        self.settle(&job, record.region.as_deref()).await?;
         let objects = workspace.state()?.map_or(0, |state| state.managed().count());
         if objects == 0 {
             return Ok(Outcome::Destroyed { objects });
         }
-        let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
-        let job = Job {
-            workspace: &workspace,
-            environment: &environment,
-            args: &args,
-            hear: &hear,
-            stop: &self.stop,
-        };
         let digests = record.digests();
         self.site.driver.init(&job, &digests).await?;
         let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
@@ -299,18 +287,9 @@ impl Worker<'_> {
     }
 
     /// Ends what an earlier run left: a command that still runs, a torn state, a taint that only we caused.
-    async fn settle(
-        &self,
-        key: &Key,
-        region: Option<&str>,
-        workspace: &Workspace,
-        environment: &Environment,
-        args: &UserArgs,
-    ) -> Result<(), WorkError> {
-        let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
-        let job = Job { workspace, environment, args, hear: &hear, stop: &self.stop };
-        self.site.driver.settle(&job).await?;
-        repair::interrupted(self.site, &job, region).await?;
+    async fn settle(&self, job: &Job<'_>, region: Option<&str>) -> Result<(), WorkError> {
+        self.site.driver.settle(job).await?;
+        repair::interrupted(self.site, job, region).await?;
         Ok(())
     }
 
@@ -319,16 +298,15 @@ impl Worker<'_> {
         &self,
         blueprint: &Blueprint,
         mut resolved: Resolved,
-        workspace: Workspace,
-        environment: &Environment,
+        job: &Job<'_>,
     ) -> Result<(Workspace, Digests), WorkError> {
         if matches!(blueprint.role, Role::Fargate { .. }) {
-            name_profile(&mut resolved, &workspace)?;
+            name_profile(&mut resolved, job.workspace)?;
         }
         let mut rendered = render::render(&resolved.request)?;
         let mut fetched = Vec::new();
         if let Some(wanted) = rendered.fetch.clone() {
-            fetched = fetch::fetch(self.site, &wanted, &workspace, environment).await?;
+            fetched = fetch::fetch(self.site, &wanted, job.workspace, job.environment).await?;
             fetch::show(&mut resolved.request, &fetched, &wanted.entrypoint);
             rendered = render::render(&resolved.request)?;
         }

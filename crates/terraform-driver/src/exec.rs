@@ -121,7 +121,7 @@ pub(crate) fn interrupt(pid: i32) -> io::Result<()> {
 /// Ends a whole process group. A group id of 1 or less would mean every process we may signal.
 pub(crate) fn kill_group(pgid: i32) -> io::Result<()> {
     match Pid::from_raw(pgid) {
-        Some(pid) if pgid > 1 => match kill_process_group(pid, Signal::KILL) {
+        Some(group) if pgid > 1 => match kill_process_group(group, Signal::KILL) {
             Err(rustix::io::Errno::SRCH) | Ok(()) => Ok(()),
             Err(errno) => Err(errno.into()),
         },

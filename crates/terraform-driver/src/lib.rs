@@ -7,6 +7,7 @@ pub mod engine;
 pub mod environment;
 pub mod events;
 pub mod exec;
+pub mod hex;
 pub mod output;
 pub mod plan;
 pub mod planfile;

@@ -1,5 +1,12 @@
 //! The driver with the real engine and its built-in resources: nothing to install, no network.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
 mod support;
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, time::Duration};
@@ -33,8 +40,15 @@ impl Real {
         let path = path_of_the_caller();
         let outer = BTreeMap::from([("PATH".to_owned(), path.clone())]);
         let candidate = engine::find(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
-        let said =
-            capture(&candidate.path, &["version", "-json"], &outer, bench.dir.path(), Duration::from_secs(30)).await.unwrap();
+        let said = capture(
+            &candidate.path,
+            &["version", "-json"],
+            &outer,
+            bench.dir.path(),
+            Duration::from_secs(30),
+        )
+        .await
+        .unwrap();
         let cli_config = bench.dir.path().join("cli.tfrc");
         fs::write(&cli_config, "").unwrap();
         let environment = Environment::build(

@@ -1,5 +1,12 @@
 //! A terraform command under its shim, with a scripted engine: what happens when anything dies.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
 mod support;
 
 use std::{fs, time::Duration};

@@ -10,6 +10,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::wire::{PlanFile, ResourceChange};
+use crate::hex::hex;
 
 /// Which state a plan was made on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,7 +32,7 @@ const SHORT: usize = 12;
 impl PlanHash {
     /// From the digest of a plan's content.
     pub(crate) fn new(digest: &[u8]) -> Self {
-        Self(digest.iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}")))
+        Self(hex(digest))
     }
 
     /// The whole hash in hex.
@@ -79,9 +80,7 @@ pub(super) fn of(plan: &PlanFile, state: &StateId, config_digest: &str) -> PlanH
         sink.field(name.as_bytes());
         sink.json(change);
     }
-    PlanHash(
-        sink.0.finalize().iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}")),
-    )
+    PlanHash::new(&sink.0.finalize())
 }
 
 struct Sink(Sha256);

@@ -21,7 +21,7 @@ pub use mirror::Held;
 pub use search::usual_roots;
 use sha2::{Digest, Sha256};
 
-use crate::engine::EngineKind;
+use crate::{engine::EngineKind, hex::hex};
 
 /// A provider that a run needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,7 +299,7 @@ impl Discovery {
     pub fn digest(&self) -> String {
         let held: Vec<String> = self.held.iter().map(|held| format!("{held:?}")).collect();
         let text = format!("{:?}\n{}\n{}", self.source, held.join("\n"), self.cli_config_text());
-        Sha256::digest(text).iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}"))
+        hex(&Sha256::digest(text))
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     LOCK_FILE,
     request::{Contents, Fetch},
 };
+use crate::hex::hex;
 
 pub(super) struct Digests {
     pub(super) all: String,
@@ -41,5 +42,5 @@ fn digest<'a>(
         field(path.as_bytes());
         field(&contents.bytes);
     }
-    hash.finalize().iter().fold(String::with_capacity(64), |hex, byte| hex + &format!("{byte:02x}"))
+    hex(&hash.finalize())
 }

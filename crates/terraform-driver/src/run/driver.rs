@@ -116,10 +116,10 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            grace: Duration::from_secs(10 * 60),
+            grace: Duration::from_mins(10),
             silence: Duration::from_secs(90),
-            deadline: Duration::from_secs(15 * 60),
-            lock_timeout: Duration::from_secs(60),
+            deadline: Duration::from_mins(15),
+            lock_timeout: Duration::from_mins(1),
         }
     }
 }

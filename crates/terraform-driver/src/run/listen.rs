@@ -55,7 +55,7 @@ impl Driver {
         if let Some(bytes) = read_optional(&dir.stderr())? {
             heard.text.extend(String::from_utf8_lossy(&bytes).lines().map(str::to_owned));
         }
-        Ok((judge(ended, phase)?, heard))
+        Ok((judge(&ended, phase)?, heard))
     }
 
     fn spec(&self, job: &Job<'_>, phase: Phase, invocation: &Invocation) -> RunSpec {
@@ -99,7 +99,7 @@ pub(super) async fn follow(
 }
 
 /// A run that was stopped has not failed, and one that was killed has not said why.
-fn judge(ended: Ended, phase: Phase) -> Result<i32, StepError> {
+fn judge(ended: &Ended, phase: Phase) -> Result<i32, StepError> {
     match ended {
         // Asked to stop, and done anyway: then it is done.
         Ended::Known(Exit { code: Some(0), .. }) => Ok(0),
@@ -107,7 +107,7 @@ fn judge(ended: Ended, phase: Phase) -> Result<i32, StepError> {
             StopReason::Requested => Err(StepError::Interrupted { phase }),
             reason => Err(StepError::Hung { phase, reason }),
         },
-        Ended::Known(Exit { code: Some(code), .. }) => Ok(code),
+        Ended::Known(Exit { code: Some(code), .. }) => Ok(*code),
         Ended::Known(Exit { code: None, .. }) | Ended::Lost => Err(StepError::Killed { phase }),
     }
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     command::{ArgsError, Commands, LockFile, PLAN_FILE, PlanMode},
     exec::capture,
+    hex::hex,
     plan::{Change, Plan, StateId},
     planfile::PlanFile,
     state::{Recovered, recover},
@@ -141,7 +142,7 @@ impl Driver {
         let mut hash = Sha256::new();
         hash.update(format!("{} {}\n{}\n", self.engine.kind, self.engine.version, digests.installation));
         hash.update(lock);
-        let digest = hash.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let digest = hex(&hash.finalize());
         Ok(InitRecord { digest, installed: root.join(".terraform").is_dir() })
     }
 

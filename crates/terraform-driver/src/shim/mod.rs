@@ -82,17 +82,17 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
         Watch { dir, states, signals, stopping: Stopping::new(pid, spec.grace), trouble: Vec::new() };
     let processes = Processes { shim: ProcessId::of(std::process::id()), engine };
     watch.carry_on(dir.write_processes(&processes));
-    let status = watch.until_the_end(&spec, &mut child).await?;
+    let ended = watch.until_the_end(&spec, &mut child).await?;
 
     // Whatever is left of the group has lost its terraform and would hold the run's lock for ever.
     watch.carry_on(exec::kill_group(pid));
     watch.copy_state();
-    if !status.success() {
+    if !ended.success() {
         watch.carry_on(dump::take_in(dir, &spec));
     }
     dir.write_exit(&Exit {
-        code: status.code(),
-        signal: status.signal(),
+        code: ended.code(),
+        signal: ended.signal(),
         stop: watch.stopping.stop(),
         finished: clock::now(),
         trouble: watch.trouble,

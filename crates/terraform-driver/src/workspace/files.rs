@@ -67,7 +67,7 @@ pub fn private_dir(path: &Path) -> Result<(), FileError> {
 /// Replaces `path` by `bytes` in one step. `secret` files are 0600, others 0644 within a 0700 directory.
 pub fn write_atomic(path: &Path, bytes: &[u8], secret: bool) -> Result<(), FileError> {
     let fail = |source| FileError::new("write", path, source);
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().unwrap_or_else(|| Path::new("."));
     let mut temporary = tempfile::Builder::new().prefix(".capt-").tempfile_in(parent).map_err(fail)?;
     temporary.write_all(bytes).map_err(fail)?;
     let mode = if secret { 0o600 } else { 0o644 };

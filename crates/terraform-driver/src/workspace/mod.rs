@@ -75,6 +75,7 @@ impl Workspace {
     }
 
     /// The same, with terraform running in a directory below (the entrypoint of a fetched module).
+    #[must_use]
     pub fn running_in(mut self, below: &str) -> Self {
         self.root = self.dir.join(below);
         self

@@ -67,7 +67,7 @@ impl Bench {
 pub(crate) async fn follow(run: Run, stop: &CancellationToken) -> (Ended, String) {
     let mut heard = Vec::new();
     let ended = tokio::time::timeout(
-        Duration::from_secs(60),
+        Duration::from_mins(1),
         run.follow(stop, |bytes| heard.extend_from_slice(bytes)),
     )
     .await

@@ -1,0 +1,60 @@
+# `make up` and `make test` are all that a newcomer needs; `make help` lists the rest.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# What can be made again lives here: the python of the local AWS, for one.
+export CAPT_CACHE ?= $(CURDIR)/.cache
+DATA ?= .capt
+CAPT = target/debug/capt
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: check-tools
+check-tools:
+	@scripts/check-tools
+
+.PHONY: deps
+deps: check-tools ## Install what the tests need: a python environment with moto, in the cache directory
+	@scripts/moto-venv
+
+.PHONY: build
+build: check-tools ## Build the command
+	cargo build --locked -p capt
+
+.PHONY: up
+up: build deps ## Make the quickstart in the local AWS: a VPC, an EKS cluster, two Fargate profiles
+	$(CAPT) apply examples/quickstart.yaml --data $(DATA)
+
+.PHONY: down
+down: build ## Destroy the quickstart
+	$(CAPT) destroy examples/quickstart.yaml --data $(DATA)
+
+.PHONY: test
+test: build deps ## Run every test: unit, process, modules, and the whole system on the local AWS
+	cargo test --locked --workspace --all-targets
+	cargo test --locked --workspace --doc
+	scripts/test-modules
+
+.PHONY: lint
+lint: check-tools ## Formatting, clippy, terraform fmt, and the dependencies' licences where cargo-deny is there
+	cargo fmt --all -- --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	terraform fmt -check -recursive terraform examples
+	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
+	  else echo "notice: cargo-deny is not installed, so the dependencies were not checked (cargo install cargo-deny)"; fi
+
+.PHONY: fmt
+fmt: ## Format everything
+	cargo fmt --all
+	terraform fmt -recursive terraform examples
+
+.PHONY: bench
+bench: deps ## Measure: driver against bare terraform, rendering, event parsing
+	cargo bench --locked --bench driver
+
+.PHONY: crds
+crds: build ## Write the CRDs
+	$(CAPT) crds --write crds

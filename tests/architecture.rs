@@ -1,0 +1,146 @@
+//! Who may use whom inside of `src/`. A broken rule is named with its sentence.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Module, what it must not use, and why.
+const RULES: &[(&str, &[&str], &str)] = &[
+    (
+        "api",
+        &["aws", "blueprint", "cli", "config", "local", "manifest", "model", "modules", "oneshot"],
+        "api is data: kinds, schema, words; it uses nothing of ours",
+    ),
+    (
+        "model",
+        &["aws", "blueprint", "cli", "config", "local", "manifest", "modules", "oneshot"],
+        "model gives the kinds their meaning; it knows api alone",
+    ),
+    (
+        "manifest",
+        &["aws", "blueprint", "cli", "config", "local", "modules", "oneshot"],
+        "manifest turns files into validated objects; it knows api and model",
+    ),
+    (
+        "blueprint",
+        &["aws", "cli", "config", "local", "oneshot"],
+        "blueprint is pure: objects in, workspaces out",
+    ),
+    (
+        "aws",
+        &["api", "blueprint", "cli", "local", "manifest", "model", "oneshot"],
+        "aws talks to AWS and knows no kind of ours",
+    ),
+    (
+        "local",
+        &["api", "aws", "blueprint", "cli", "manifest", "model", "oneshot"],
+        "local runs the local AWS and knows no kind of ours",
+    ),
+    ("oneshot", &["cli", "local"], "oneshot does the work; what starts it is somebody else's business"),
+    (
+        "config",
+        &["api", "aws", "blueprint", "cli", "local", "manifest", "model", "oneshot"],
+        "config reads the environment and uses nothing of ours",
+    ),
+];
+
+/// Pure modules: no process, no socket, no file, no clock.
+const PURE: &[&str] = &["api", "model", "manifest", "blueprint"];
+const WORLD: &[&str] =
+    &["std::fs", "std::net", "std::process", "tokio::", "kube::Client", "Timestamp::now", "SystemTime::now"];
+
+fn sources(module: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = Vec::new();
+    collect(&root.join(module), &mut found);
+    let file = root.join(format!("{module}.rs"));
+    if file.exists() {
+        found.push((file.clone(), fs::read_to_string(file).unwrap()));
+    }
+    assert!(!found.is_empty(), "src/{module} is gone; correct the rules of this test");
+    found
+}
+
+fn collect(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok) {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            found.push((path.clone(), fs::read_to_string(path).unwrap()));
+        }
+    }
+}
+
+/// Whether a module of ours is used: `crate::x`, or `x` on a line of a nested `use crate::{…}`.
+fn uses(text: &str, module: &str) -> bool {
+    if text.contains(&format!("crate::{module}::")) || text.contains(&format!("crate::{module};")) {
+        return true;
+    }
+    text.split("use crate::{").skip(1).any(|tail| {
+        let block = tail.split("};").next().unwrap_or_default();
+        let starts = |item: &str| item.trim().starts_with(&format!("{module}::")) || item.trim() == module;
+        let mut depth = 0_i32;
+        let mut item = String::new();
+        let mut items = Vec::new();
+        for letter in block.chars() {
+            match letter {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => items.push(std::mem::take(&mut item)),
+                _ => {}
+            }
+            if letter != ',' || depth > 0 {
+                item.push(letter);
+            }
+        }
+        items.push(item);
+        items.iter().any(|item| starts(item))
+    })
+}
+
+#[test]
+fn dependencies_point_in_one_direction() {
+    let mut broken = Vec::new();
+    for (module, forbidden, rule) in RULES {
+        for (path, text) in sources(module) {
+            for other in *forbidden {
+                if uses(&text, other) {
+                    broken.push(format!("{} uses crate::{other}: {rule}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn pure_modules_touch_nothing() {
+    let mut broken = Vec::new();
+    for module in PURE {
+        for (path, text) in sources(module) {
+            for word in WORLD {
+                if text.contains(word) {
+                    broken.push(format!("{} uses {word}: {module} is pure", path.display()));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_check_itself_sees_what_it_looks_for() {
+    assert!(uses("use crate::cli::output;", "cli"));
+    assert!(uses("use crate::{\n    api::{A, B},\n    cli::output,\n};", "cli"));
+    assert!(!uses("use crate::{\n    api::{cli, B},\n    model::cli,\n};", "cli"));
+    assert!(!uses("use crate::client;", "cli"));
+}

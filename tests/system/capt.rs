@@ -1,0 +1,195 @@
+//! `capt` as a person uses it, in a directory of its own.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) struct Capt {
+    dir: TempDir,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Said {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// The result of each workspace, by name.
+    pub(crate) fn results(&self) -> Vec<(String, String)> {
+        let report: Value =
+            serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"));
+        let entry = |it: &Value| (text(&it["name"]), text(&it["result"]));
+        report["workspaces"].as_array().expect("workspaces").iter().map(entry).collect()
+    }
+
+    pub(crate) fn report(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, Some(0), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+impl Capt {
+    pub(crate) fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub(crate) fn workspace(&self, name: &str) -> PathBuf {
+        self.data().join("workspaces/default").join(name)
+    }
+
+    /// A file for the commands to work on.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test starts the command as its caller would")]
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capt"));
+        // A cache directory of the caller's, or the one that `make` uses.
+        let cache = std::env::var_os("CAPT_CACHE").unwrap_or_else(|| repository().join(".cache").into());
+        command.args(args).env("CAPT_DATA", self.data()).env("CAPT_CACHE", cache).stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        Said::of(&self.command(args).output().unwrap())
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    pub(crate) fn finish(child: Child) -> Said {
+        Said::of(&child.wait_with_output().unwrap())
+    }
+
+    /// Terraform, typed by hand in a workspace's directory, with the caller's own environment.
+    #[expect(clippy::disallowed_methods, reason = "a person types this")]
+    pub(crate) fn terraform(&self, workspace: &str, args: &[&str]) -> Said {
+        let mut command = Command::new("terraform");
+        Said::of(&command.args(args).current_dir(self.workspace(workspace)).output().unwrap())
+    }
+
+    /// Everything that exists, as `service type` with how many there are of each.
+    pub(crate) fn inventory(&self) -> Vec<(String, usize)> {
+        let said = self.run(&["aws", "inventory", "-o", "json"]).ok();
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for item in said.report()["items"].as_array().expect("items") {
+            let name = format!("{} {}", text(&item["service"]), text(&item["type"]));
+            match counts.iter_mut().find(|(other, _)| *other == name) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((name, 1)),
+            }
+        }
+        counts
+    }
+
+    pub(crate) fn count(&self, what: &str) -> usize {
+        self.inventory().iter().find(|(name, _)| name == what).map_or(0, |(_, count)| *count)
+    }
+
+    /// A call of the local AWS's admin path.
+    pub(crate) fn admin(&self, method: &str, path: &str, body: &str) -> Value {
+        let status = self.run(&["aws", "status", "-o", "json"]).ok().report();
+        let endpoint = text(&status["endpoint"]);
+        http(endpoint.trim_start_matches("http://"), method, path, body)
+    }
+
+    /// The calls of one operation that the local AWS got: their results.
+    pub(crate) fn calls(&self, operation: &str) -> Vec<Value> {
+        let answer = self.admin("GET", "/_capt/calls", "");
+        let calls = answer["calls"].as_array().expect("calls").clone();
+        calls.into_iter().filter(|call| call["operation"] == operation).collect()
+    }
+}
+
+impl Drop for Capt {
+    /// No test leaves a server behind, not even one that failed.
+    fn drop(&mut self) {
+        let _best_effort = self.command(&["aws", "stop"]).output();
+    }
+}
+
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+pub(crate) fn example(name: &str) -> String {
+    repository().join("examples").join(name).display().to_string()
+}
+
+#[track_caller]
+pub(crate) fn until(what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < patience, "still waiting for: {what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn http(address: &str, method: &str, path: &str, body: &str) -> Value {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
+    assert!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {answer}");
+    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        unchunk(body)
+    } else {
+        body.to_owned()
+    };
+    if body.trim().is_empty() { Value::Null } else { serde_json::from_str(&body).unwrap() }
+}
+
+fn unchunk(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).unwrap_or(0);
+        if size == 0 {
+            break;
+        }
+        whole.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    whole
+}

@@ -1,0 +1,16 @@
+//! The whole system: the real `capt`, the real terraform, the real AWS provider, the local AWS.
+//!
+//! Needs what `make deps` installs. Each scenario has a data directory and a local AWS of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
+mod capt;
+mod interruption;
+mod local_aws;
+mod profiles;
+mod templates;
