@@ -156,6 +156,7 @@ fn table(inventory: &Inventory) -> String {
 }
 
 async fn reset(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    super::setup::refuse_if_in_use(&args.data.path(outer))?;
     let aws = args.aws(outer);
     aws.stop().await?;
     aws.forget_memory()?;

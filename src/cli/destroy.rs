@@ -8,7 +8,7 @@ use super::{
     Format,
     files::Files,
     output::{self, ExitStatus},
-    setup::{Ready, Setup},
+    setup::{Ready, Setup, refuse_if_in_use},
     work::{Work, ask, dropped},
 };
 use crate::{
@@ -50,6 +50,8 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         );
     }
     if !real && holding(&args.setup.data.path(outer))?.is_empty() {
+        // Another capt may be about to make something, and needs the local AWS that would be stopped here.
+        refuse_if_in_use(&args.setup.data.path(outer))?;
         output::say("nothing is there to destroy");
         return stop_if_unused(args, outer).await;
     }

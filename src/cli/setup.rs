@@ -1,12 +1,13 @@
 //! Everything that plan, apply and destroy need before they begin.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use terraform_driver::{
     engine::{Engine, EngineKind},
     providers::{Discovery, Surroundings, Wanted, discover, usual_roots},
+    workspace::is_held,
 };
 
 use super::{DataDir, output};
@@ -15,7 +16,7 @@ use crate::{
     blueprint::Place,
     config::{AwsMode, Outer},
     local::aws::LocalAws,
-    oneshot::{Site, find_engine, holding},
+    oneshot::{Site, SiteError, find_engine, holding},
 };
 
 /// What every command that runs terraform takes.
@@ -86,6 +87,10 @@ impl Setup {
         for note in &discovery.notes {
             output::warn(note);
         }
+        // Ours before anything is started for it. Which AWS it is for turns out below.
+        let nowhere = Cloud::Local { endpoint: String::new() };
+        let mut site = Site::open(outer, &data, nowhere, engine, &discovery.cli_config_text())
+            .map_err(|error| unusable(&data, error))?;
         let (cloud, region) = match self.aws {
             AwsMode::Local => (self.local(outer).await?, None),
             AwsMode::Real => {
@@ -102,7 +107,7 @@ impl Setup {
             },
             default_region: region.unwrap_or_else(|| default_region(outer)),
         };
-        let site = Site::open(outer, &data, cloud, engine, &discovery.cli_config_text())?;
+        site.cloud = cloud;
         Ok(Ready { site, place })
     }
 
@@ -124,6 +129,26 @@ impl Setup {
         aws.check_memory(&server, holding(&data)?.len())?;
         Ok(Cloud::Local { endpoint: server.endpoint })
     }
+}
+
+/// What a data directory that cannot be opened needs said: the flag that names another.
+fn unusable(data: &Path, error: SiteError) -> anyhow::Error {
+    let is_file = matches!(error, SiteError::File(_));
+    let error = anyhow::Error::from(error);
+    if is_file {
+        let hint =
+            format!("the data directory {} cannot be used; choose another with --data", data.display());
+        return error.context(hint);
+    }
+    error
+}
+
+/// For commands that take something away without opening the directory.
+pub(super) fn refuse_if_in_use(data: &Path) -> anyhow::Result<()> {
+    if is_held(&data.join("lock"))? {
+        return Err(SiteError::InUse { data: data.to_owned(), holder: "another capt".to_owned() }.into());
+    }
+    Ok(())
 }
 
 /// For objects that name no region.
