@@ -6,6 +6,8 @@ SHELL := /bin/bash
 # What can be made again lives here: the python of the local AWS, for one.
 export CAPT_CACHE ?= $(CURDIR)/.cache
 DATA ?= .capt
+# Terraform, or OpenTofu where that is what there is.
+TF := $(shell command -v terraform || command -v tofu)
 CAPT = target/debug/capt
 
 .PHONY: help
@@ -42,14 +44,14 @@ test: build deps ## Run every test: unit, process, modules, and the whole system
 lint: check-tools ## Formatting, clippy, terraform fmt, and the dependencies' licences where cargo-deny is there
 	cargo fmt --all -- --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
-	terraform fmt -check -recursive terraform examples
+	$(TF) fmt -check -recursive terraform
 	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
 	  else echo "notice: cargo-deny is not installed, so the dependencies were not checked (cargo install cargo-deny)"; fi
 
 .PHONY: fmt
 fmt: ## Format everything
 	cargo fmt --all
-	terraform fmt -recursive terraform examples
+	$(TF) fmt -recursive terraform
 
 .PHONY: bench
 bench: deps ## Measure: driver against bare terraform, rendering, event parsing

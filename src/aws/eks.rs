@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_eks::{Client, error::DisplayErrorContext, error::SdkError};
+use aws_sdk_eks::{Client, error::SdkError};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
+
+use super::brief;
 
 /// How often a thing that is coming up is looked at.
 const LOOK: Duration = Duration::from_secs(3);
@@ -116,8 +118,6 @@ where
         Err(error) if error.as_service_error().and_then(E::code) == Some("ResourceNotFoundException") => {
             Ok(None)
         }
-        Err(error) => {
-            Err(EksError::Refused { what: what.to_owned(), said: DisplayErrorContext(&error).to_string() })
-        }
+        Err(error) => Err(EksError::Refused { what: what.to_owned(), said: brief(&error) }),
     }
 }

@@ -1,8 +1,9 @@
 //! Who we are to AWS.
 
 use aws_config::SdkConfig;
-use aws_sdk_sts::error::DisplayErrorContext;
 use thiserror::Error;
+
+use super::brief;
 
 /// An AWS account and who we are in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub async fn account(sdk: &SdkConfig) -> Result<Account, IdentityError> {
         .get_caller_identity()
         .send()
         .await
-        .map_err(|error| IdentityError { said: DisplayErrorContext(&error).to_string() })?;
+        .map_err(|error| IdentityError { said: brief(&error) })?;
     Ok(Account {
         id: answer.account().unwrap_or_default().to_owned(),
         arn: answer.arn().unwrap_or_default().to_owned(),

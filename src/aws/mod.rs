@@ -42,3 +42,17 @@ impl Cloud {
         }
     }
 }
+
+/// An error of the SDK in one line: what each of its causes says, each once, without their insides.
+fn brief(error: &dyn std::error::Error) -> String {
+    let mut said: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !said.iter().any(|earlier| earlier.contains(&text)) {
+            said.push(text);
+        }
+        next = cause.source();
+    }
+    said.join(": ")
+}

@@ -7,6 +7,7 @@ use anyhow::bail;
 use super::{
     Format,
     files::Files,
+    interruptible,
     output::{self, ExitStatus},
     setup::Setup,
     work::{Work, dropped},
@@ -14,7 +15,7 @@ use super::{
 use crate::{
     blueprint::Key,
     config::{AwsMode, Outer},
-    oneshot::{Goal, Graph, Task},
+    oneshot::{Doom, Goal, Graph, Task},
 };
 
 /// What to make.
@@ -52,7 +53,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     }
     // A circle is found before anything is started.
     Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
-    let ready = args.setup.open(outer).await?;
+    let ready = interruptible(args.setup.open(outer)).await?;
     let gone = dropped(&ready, &asked.blueprints)?;
     let goal = Goal::Apply { approved: args.approve.clone() };
     let mut tasks: BTreeMap<Key, Task> = asked
@@ -64,7 +65,8 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     for (key, record) in gone {
         output::say(&format!("{key} is not in the files any more and will be destroyed"));
         nodes.push((key.clone(), std::collections::BTreeSet::new()));
-        tasks.insert(key, Task::Destroy(Box::new(record)));
+        let doom = Doom::Dropped { approved: args.approve.clone() };
+        tasks.insert(key, Task::Destroy(Box::new(record), doom));
     }
     let work = Work {
         ready: &ready,
@@ -77,9 +79,16 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     };
     let status = work.run(&args.setup).await?;
     if status == ExitStatus::Done && args.output == Format::Text {
+        let inventory = match args.setup.aws {
+            AwsMode::Local => {
+                format!("; `capt aws inventory --data {}` lists what exists", ready.site.data.display())
+            }
+            AwsMode::Real => String::new(),
+        };
+        let directories = ready.site.data.join("workspaces");
         output::say(&format!(
-            "look around: the terraform directories are in {}; `capt aws inventory` lists what exists",
-            ready.site.data.join("workspaces").display()
+            "look around: the terraform directories are in {}{inventory}",
+            directories.display()
         ));
     }
     Ok(status)

@@ -143,11 +143,12 @@ fn table(inventory: &Inventory) -> String {
     table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "NAME", "STATUS", "ID"]);
     for item in &inventory.items {
         let dash = || "-".to_owned();
+        let shown = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(dash);
         table.add_row([
             item.service.clone(),
             item.kind.clone(),
-            item.name.clone().unwrap_or_else(dash),
-            item.status.clone().unwrap_or_else(dash),
+            shown(&item.name),
+            shown(&item.status),
             item.id.clone(),
         ]);
     }
@@ -173,6 +174,7 @@ async fn serve(args: Serve, outer: &Outer) -> anyhow::Result<ExitStatus> {
         Some(python) => python,
         None => crate::local::venv::python(outer, output::say).await?,
     };
+    output::say(&format!("serving; the address is in {}", place.server().display()));
     serve::serve(&place, python, args.port, Duration::from_secs(args.idle_hours * 3600)).await?;
     Ok(ExitStatus::Done)
 }

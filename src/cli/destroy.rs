@@ -7,7 +7,9 @@ use anyhow::bail;
 use super::{
     Format,
     files::Files,
+    interruptible,
     output::{self, ExitStatus},
+    report,
     setup::{Ready, Setup, refuse_if_in_use},
     work::{Work, ask, dropped},
 };
@@ -15,7 +17,7 @@ use crate::{
     blueprint::{Blueprint, Key},
     config::{AwsMode, Outer},
     local::{admin::Admin, aws::LocalAws},
-    oneshot::{Graph, Record, Task, holding},
+    oneshot::{Doom, Graph, Record, Task, holding},
 };
 
 /// What to destroy.
@@ -53,13 +55,14 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         // Another capt may be about to make something, and needs the local AWS that would be stopped here.
         refuse_if_in_use(&args.setup.data.path(outer))?;
         output::say("nothing is there to destroy");
+        report::report(&BTreeMap::new(), &[], &args.setup.data.path(outer), args.output)?;
         return stop_if_unused(args, outer).await;
     }
-    let ready = args.setup.open(outer).await?;
+    let ready = interruptible(args.setup.open(outer)).await?;
     let doomed = doomed(&ready, &asked.blueprints)?;
     if doomed.is_empty() {
         output::say("nothing of it is there");
-        return Ok(ExitStatus::Done);
+        return report::report(&BTreeMap::new(), &[], &ready.site.data, args.output);
     }
     if asks
         && !ask(&format!(
@@ -92,13 +95,14 @@ fn doomed(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Doomed> {
     let existing: BTreeMap<Key, Record> = holding(&ready.site.data)?.into_iter().collect();
     let asked = blueprints.iter().filter_map(|it| {
         let record = existing.get(&it.key)?;
-        let task = if it.retained { Task::Keep } else { Task::Destroy(Box::new(record.clone())) };
+        let task =
+            if it.retained { Task::Keep } else { Task::Destroy(Box::new(record.clone()), Doom::Asked) };
         Some((it.key.clone(), (task, record.after.clone())))
     });
     let mut doomed: Doomed = asked.collect();
     for (key, record) in dropped(ready, blueprints)? {
         let after = record.after.clone();
-        doomed.insert(key, (Task::Destroy(Box::new(record)), after));
+        doomed.insert(key, (Task::Destroy(Box::new(record), Doom::Asked), after));
     }
     Ok(doomed)
 }

@@ -7,7 +7,10 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use terraform_driver::render::{RenderError, render};
+use terraform_driver::{
+    environment::check,
+    render::{RenderError, render},
+};
 
 use super::{output, work::secrets};
 use crate::{
@@ -84,7 +87,11 @@ impl Asked {
             match resolve(blueprint, &known, &self.manifests, &secrets, &place) {
                 Err(error) => wrong.push(in_file(blueprint, &error.to_string())),
                 Ok(resolved) => {
-                    wrong.extend(render(&resolved.request).err().map(|it| not_rendered(blueprint, &it)))
+                    let args = resolved.args.check().err().map(|error| error.to_string());
+                    let env = resolved.env.iter().filter_map(|(name, value)| check(name, value).err());
+                    let refused = args.into_iter().chain(env.map(|error| error.to_string()));
+                    wrong.extend(refused.map(|said| in_file(blueprint, &format!("forProvider.{said}"))));
+                    wrong.extend(render(&resolved.request).err().map(|it| not_rendered(blueprint, &it)));
                 }
             }
         }

@@ -24,6 +24,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 pub use output::{ExitStatus, Format};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Outer;
 
@@ -106,8 +107,24 @@ fn dispatch(command: Command) -> ExitStatus {
     };
     outcome.unwrap_or_else(|error| {
         output::error(&error);
-        ExitStatus::Refused
+        if error.is::<Interrupted>() { ExitStatus::Interrupted } else { ExitStatus::Refused }
     })
+}
+
+/// The person changed their mind before anything was begun.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted; the same command continues")]
+struct Interrupted;
+
+/// Work that can be left at any moment, because the next command begins it again.
+async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        done = work => done,
+        _ = terminate.recv() => Err(Interrupted.into()),
+        _ = interrupt.recv() => Err(Interrupted.into()),
+    }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use terraform_driver::{
-    output::Outputs,
     render::{self, RenderError, Rendered},
     workspace::{Workspace, files::read_json},
 };
@@ -14,13 +13,13 @@ use super::{
     files::{Files, in_file, not_rendered},
     output::{self, ExitStatus},
     setup::default_region,
-    work::secrets,
+    work::{known, secrets},
 };
 use crate::{
-    blueprint::{Blueprint, Known, Place, Resolved, resolve},
+    blueprint::{Blueprint, Place, Resolved, resolve},
     config::{AwsMode, Outer},
     local::serve::{self, USUAL_PORT},
-    oneshot::{files, holding, workspace},
+    oneshot::files,
 };
 
 /// What to render, and where to.
@@ -98,15 +97,4 @@ fn endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
             Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
         }
     }
-}
-
-fn known(data: &Path) -> anyhow::Result<Known> {
-    let mut known = Known::default();
-    for (key, record) in holding(data)? {
-        let place = workspace(data, &key).running_in(&record.root);
-        if let Some(bytes) = place.state_bytes()? {
-            known.outputs.insert(key, Outputs::from_state(&bytes)?);
-        }
-    }
-    Ok(known)
 }

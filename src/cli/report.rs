@@ -142,7 +142,7 @@ pub(super) fn plan(summary: &Summary, text: &mut String) -> std::fmt::Result {
 }
 
 fn change_lines(change: &Change, text: &mut String) -> std::fmt::Result {
-    write!(text, "    {:<3} {}", change.action.sign(), change.address)?;
+    write!(text, "    {:<3} {}", change.sign(), change.address)?;
     if let Some(reason) = &change.reason {
         write!(text, "  ({})", reason.replace('_', " "))?;
     }

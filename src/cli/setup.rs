@@ -16,7 +16,7 @@ use crate::{
     blueprint::Place,
     config::{AwsMode, Outer},
     local::aws::LocalAws,
-    oneshot::{Site, SiteError, find_engine, holding},
+    oneshot::{Belongs, Site, SiteError, find_engine, holding},
 };
 
 /// What every command that runs terraform takes.
@@ -67,7 +67,7 @@ impl Tools {
         Ok((engine, discovery))
     }
 
-    fn providers(&self, outer: &Outer, engine: EngineKind) -> anyhow::Result<Discovery> {
+    pub(super) fn providers(&self, outer: &Outer, engine: EngineKind) -> anyhow::Result<Discovery> {
         let around = Surroundings {
             setting: self.provider_mirror.as_deref(),
             env: &outer.env,
@@ -92,11 +92,15 @@ impl Setup {
         let mut site = Site::open(outer, &data, nowhere, engine, &discovery.cli_config_text())
             .map_err(|error| unusable(&data, error))?;
         let (cloud, region) = match self.aws {
-            AwsMode::Local => (self.local(outer).await?, None),
+            AwsMode::Local => {
+                site.claim(&Belongs::Local)?;
+                (self.local(outer).await?, None)
+            }
             AwsMode::Real => {
                 let account = account(&Cloud::Real.sdk(None).await).await?;
                 let region = account.region.as_deref().unwrap_or("the region of each object");
                 output::say(&format!("AWS account {} as {}, {region}", account.id, account.arn));
+                site.claim(&Belongs::Account(account.id))?;
                 (Cloud::Real, account.region)
             }
         };

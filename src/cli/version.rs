@@ -1,13 +1,14 @@
 //! `capt version`: what this is, and what it found on this machine.
 
 use serde::Serialize;
+use terraform_driver::providers::{Discovery, Held};
 
 use super::{
     Format,
     output::{self, ExitStatus},
     setup::Tools,
 };
-use crate::config::Outer;
+use crate::{config::Outer, oneshot::find_engine};
 
 /// How to say it.
 #[derive(Debug, clap::Args)]
@@ -40,24 +41,32 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         providers: Vec::new(),
         problem: None,
     };
-    match args.tools.find(outer).await {
-        Ok((engine, discovery)) => {
+    match find_engine(outer, args.tools.engine.as_deref()).await {
+        Ok(engine) => {
             versions.engine = Some(format!("{} {}", engine.kind, engine.version));
             versions.engine_path = Some(engine.path.display().to_string());
-            versions.providers_from = Some(discovery.source.to_string());
-            versions.providers = discovery
-                .held
-                .iter()
-                .flat_map(|held| held.versions.iter().map(|version| format!("{} {version}", held.address())))
-                .collect();
+            match args.tools.providers(outer, engine.kind) {
+                Ok(discovery) => {
+                    versions.providers_from = Some(discovery.source.to_string());
+                    versions.providers = held(&discovery);
+                }
+                Err(error) => versions.problem = Some(format!("{error:#}")),
+            }
         }
-        Err(error) => versions.problem = Some(format!("{error:#}")),
+        Err(error) => versions.problem = Some(error.to_string()),
     }
     match args.output {
         Format::Json => output::json(&versions)?,
         Format::Text => output::data(&text(&versions))?,
     }
     Ok(if versions.problem.is_none() { ExitStatus::Done } else { ExitStatus::Refused })
+}
+
+fn held(discovery: &Discovery) -> Vec<String> {
+    let each = |held: &Held| -> Vec<String> {
+        held.versions.iter().map(|version| format!("{} {version}", held.address())).collect()
+    };
+    discovery.held.iter().flat_map(each).collect()
 }
 
 fn text(versions: &Versions) -> String {

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     blueprint::{Blueprint, Key, Known},
     manifest::ValidatedManifests,
-    oneshot::{Board, Confirm, Finished, Graph, Record, Runner, Task, Worker, holding},
+    oneshot::{Board, Confirm, Finished, Graph, Record, Runner, Task, Worker, all, holding},
 };
 
 /// A piece of work.
@@ -71,6 +71,9 @@ impl Work<'_> {
         if let Some(bars) = &bars {
             bars.clear()?;
         }
+        for note in board.notes() {
+            output::warn(&note);
+        }
         match end {
             End::Finished(finished) => report::report(&finished, &order, &self.ready.site.data, self.format),
             End::Detached => {
@@ -94,10 +97,10 @@ async fn leave(stop: &CancellationToken) -> std::io::Result<()> {
 }
 
 /// The outputs of everything that was applied before.
-fn known(data: &std::path::Path) -> anyhow::Result<Known> {
+pub(super) fn known(data: &std::path::Path) -> anyhow::Result<Known> {
     let mut known = Known::default();
-    for (key, record) in holding(data)? {
-        let place = crate::oneshot::workspace(data, &key).running_in(&record.root);
+    for (key, record) in all(data)? {
+        let place = record.place(data, &key);
         // One that cannot be read is brought back before it is planned, and read again then.
         if let Some(outputs) = place.state_bytes()?.and_then(|bytes| Outputs::from_state(&bytes).ok()) {
             known.outputs.insert(key, outputs);

@@ -227,7 +227,7 @@ fn env_var(path: &Path<'_>, variable: &api::EnvVar, problems: &mut Problems) -> 
         problems.add(
             &path.field("name"),
             format!("{name:?} is not the name of a variable"),
-            "write a name such as TF_LOG",
+            "write a name such as HELM_CACHE_HOME",
         );
     }
     let value = match (value, config_map_key_ref, secret_key_ref) {

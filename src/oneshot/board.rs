@@ -75,6 +75,7 @@ pub struct Board {
 
 #[derive(Default)]
 struct Lines {
+    notes: Vec<String>,
     order: Vec<Key>,
     by_key: BTreeMap<Key, Line>,
 }
@@ -111,6 +112,16 @@ impl Board {
             line.total = progress.total();
             line.slowest = slowest.map(|activity| (activity.address, activity.elapsed));
         });
+    }
+
+    /// Keeps something that a person should know in the end.
+    pub fn note(&self, key: &Key, text: &str) {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).notes.push(format!("{key}: {text}"));
+    }
+
+    /// What a person should know.
+    pub fn notes(&self) -> Vec<String> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).notes.clone()
     }
 
     /// A copy of every line.

@@ -14,14 +14,14 @@ use std::{fs, path::Path};
 pub use board::{Board, Line, Stage};
 pub use fetch::show as show_fetched;
 pub use graph::{Circle, Graph};
-pub use record::{Record, holding};
+pub use record::{Record, all, holding};
 pub use runner::{Finished, Runner, Task};
-pub use site::{Site, SiteError, find_engine, workspace};
+pub use site::{Belongs, Site, SiteError, find_engine, workspace};
 use terraform_driver::{
     render::{Mode, Rendered},
     workspace::{FileToWrite, files::FileError},
 };
-pub use worker::{Confirm, Goal, Outcome, WorkError, Worker};
+pub use worker::{Confirm, Doom, Goal, Outcome, WorkError, Worker};
 
 /// Removes every workspace below a data directory; how many there were. For a local AWS whose memory is gone.
 pub fn forget_all(data: &Path) -> Result<usize, FileError> {

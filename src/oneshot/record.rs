@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
+    command::UserArgs,
+    render::{EffectiveBackend, Rendered},
     run::{Digests, Run},
     workspace::{
         Workspace,
@@ -29,22 +31,57 @@ pub struct Record {
     pub after: BTreeSet<Key>,
     /// Where terraform runs, below the workspace.
     pub root: String,
+    /// Whether its state is in a backend that the user chose.
+    #[serde(default)]
+    pub remote_state: bool,
+    /// Whether an apply was begun and no destroy has ended it; only this tells of a state that is elsewhere.
+    #[serde(default)]
+    pub begun: bool,
+    /// What its template adds to the commands.
+    #[serde(default)]
+    pub args: Args,
     /// Of everything that was rendered.
     pub configuration: String,
     /// Of what `init` reads.
     pub installation: String,
 }
 
+/// What a template adds to terraform's commands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Args {
+    init: Vec<String>,
+    plan: Vec<String>,
+    apply: Vec<String>,
+    destroy: Vec<String>,
+}
+
+impl From<&UserArgs> for Args {
+    fn from(args: &UserArgs) -> Self {
+        let UserArgs { init, plan, apply, destroy } = args.clone();
+        Self { init, plan, apply, destroy }
+    }
+}
+
+impl From<&Args> for UserArgs {
+    fn from(args: &Args) -> Self {
+        let Args { init, plan, apply, destroy } = args.clone();
+        Self { init, plan, apply, destroy }
+    }
+}
+
 impl Record {
-    /// Of a blueprint that was rendered.
-    pub fn new(blueprint: &Blueprint, digests: &Digests, root: &str) -> Self {
+    /// Of a blueprint that was rendered, with what was known of it before.
+    pub fn new(blueprint: &Blueprint, digests: &Digests, rendered: &Rendered, before: Option<&Self>) -> Self {
         Self {
             owner: blueprint.owner.clone(),
             role: blueprint.role.clone(),
             eks_cluster: blueprint.eks_cluster.clone(),
             region: blueprint.region.clone(),
             after: blueprint.after.clone(),
-            root: root.to_owned(),
+            root: rendered.root.clone(),
+            remote_state: is_remote(&rendered.backend),
+            begun: before.is_some_and(|before| before.begun),
+            args: Args::default(),
             configuration: digests.configuration.clone(),
             installation: digests.installation.clone(),
         }
@@ -60,27 +97,57 @@ impl Record {
         write_json(&workspace.meta().join("workspace.json"), self)
     }
 
+    /// The workspace's directory, as terraform uses it.
+    pub fn place(&self, data: &Path, key: &Key) -> Workspace {
+        workspace(data, key).running_in(&self.root).with_remote_state(self.remote_state)
+    }
+
     /// The digests of its configuration.
     pub fn digests(&self) -> Digests {
         Digests { configuration: self.configuration.clone(), installation: self.installation.clone() }
     }
 }
 
-/// Every workspace below a data directory that holds resources, or might.
-pub fn holding(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
+/// The state file that we guard ourselves; any other is the business of whoever chose its backend.
+fn is_remote(backend: &EffectiveBackend) -> bool {
+    match backend {
+        EffectiveBackend::Local { path } => Path::new(path).file_name() != Some("terraform.tfstate".as_ref()),
+        EffectiveBackend::Other { .. } => true,
+    }
+}
+
+/// Every workspace below a data directory that was ever rendered there.
+pub fn all(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
     let mut found = Vec::new();
     for key in keys(data)? {
-        let place = workspace(data, &key);
-        let Some(record) = Record::read(&place)? else { continue };
-        let place = place.running_in(&record.root);
-        // A state that cannot be read may hold anything, and so may a run that goes on without its caller.
-        if Run::find_alive(&place)?.is_some()
-            || place.state().map_or(true, |state| state.is_some_and(|state| !state.is_empty()))
-        {
+        if let Some(record) = Record::read(&workspace(data, &key))? {
             found.push((key, record));
         }
     }
     Ok(found)
+}
+
+/// Those that hold resources, or might.
+pub fn holding(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
+    let mut found = all(data)?;
+    let mut failed = None;
+    found.retain(|(key, record)| {
+        might_hold(data, key, record).unwrap_or_else(|error| {
+            failed = Some(error);
+            true
+        })
+    });
+    failed.map_or(Ok(found), Err)
+}
+
+fn might_hold(data: &Path, key: &Key, record: &Record) -> Result<bool, FileError> {
+    let place = record.place(data, key);
+    if record.remote_state && record.begun {
+        return Ok(true);
+    }
+    // A state that cannot be read may hold anything, and so may a run that goes on without its caller.
+    let unknown = Run::find_alive(&place)?.is_some();
+    Ok(unknown || place.state().map_or(true, |state| state.is_some_and(|state| !state.is_empty())))
 }
 
 fn keys(data: &Path) -> Result<Vec<Key>, FileError> {

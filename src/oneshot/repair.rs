@@ -3,6 +3,7 @@
 use terraform_driver::{
     events::Progress,
     run::{Job, Phase, StepError, interrupted_taints},
+    state::Object,
     workspace::WorkspaceError,
 };
 use thiserror::Error;
@@ -40,7 +41,9 @@ pub(super) async fn interrupted(site: &Site, job: &Job<'_>, region: Option<&str>
     (job.hear)(Phase::Settling, &Progress::default());
     let eks = Eks::new(&site.cloud.sdk(region).await);
     let Some(state) = job.workspace.state()? else { return Ok(()) };
-    for object in state.managed().filter(|object| addresses.contains(&object.address)) {
+    // Of what other providers make nobody here can tell whether it is whole.
+    let ours = |object: &Object<'_>| object.kind.starts_with("aws_") && addresses.contains(&object.address);
+    for object in state.managed().filter(ours) {
         let id = object.instance.text("id").unwrap_or_default();
         let health = eks.settled(object.kind, &id, job.stop).await?;
         // For a type without such a state the next plan reads what is there and mends what is missing.

@@ -12,7 +12,7 @@ use super::{
     board::Stage,
     graph::Graph,
     record::Record,
-    worker::{Goal, Outcome, WorkError, Worker},
+    worker::{Doom, Goal, Outcome, WorkError, Worker},
 };
 use crate::blueprint::{Blueprint, Key};
 
@@ -39,7 +39,7 @@ pub enum Task {
     /// Bring it to what its blueprint says.
     Bring(Box<Blueprint>, Goal),
     /// Destroy it.
-    Destroy(Box<Record>),
+    Destroy(Box<Record>, Doom),
     /// Leave it alone, although it was to be destroyed.
     Keep,
 }
@@ -106,7 +106,7 @@ impl Runner<'_> {
         loop {
             let outcome = match self.tasks.get(key) {
                 Some(Task::Bring(blueprint, goal)) => self.worker.bring(blueprint, goal).await,
-                Some(Task::Destroy(record)) => self.worker.destroy(key, record).await,
+                Some(Task::Destroy(record, doom)) => self.worker.destroy(key, record, doom).await,
                 Some(Task::Keep) | None => Ok(Outcome::Kept),
             };
             attempt += 1;

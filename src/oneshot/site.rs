@@ -3,10 +3,12 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
+    fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
     engine::{self, Engine, EngineError},
@@ -17,11 +19,12 @@ use terraform_driver::{
     run::{Digests, Driver, Limits},
     workspace::{
         FileLock, LockError, Workspace,
-        files::{FileError, private_dir, write_atomic},
+        files::{FileError, private_dir, read_json, write_atomic, write_json},
     },
 };
 use thiserror::Error;
 
+use super::record::holding;
 use crate::{aws::Cloud, blueprint::Key, config::Outer};
 
 /// Why there is no place to work in.
@@ -37,6 +40,20 @@ pub enum SiteError {
         data: PathBuf,
         /// Who has it.
         holder: String,
+    },
+    /// The directory holds resources of another AWS.
+    #[error(
+        "the data directory {} holds resources of {holds}, and this would be {wanted}; \
+         use another directory with --data",
+        data.display()
+    )]
+    OtherCloud {
+        /// The directory.
+        data: PathBuf,
+        /// What it holds.
+        holds: Belongs,
+        /// What was asked for.
+        wanted: Belongs,
     },
     /// No usable terraform.
     #[error(transparent)]
@@ -56,6 +73,25 @@ pub enum SiteError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+}
+
+/// Which AWS the resources of a data directory are in; in `DATA/cloud.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Belongs {
+    /// The local one.
+    Local,
+    /// A real account.
+    Account(String),
+}
+
+impl fmt::Display for Belongs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("the local AWS"),
+            Self::Account(id) => write!(f, "the AWS account {id}"),
+        }
+    }
 }
 
 /// A data directory that is ours for now.
@@ -94,6 +130,19 @@ impl Site {
             cli_config_text: cli_config.to_owned(),
             _ours: ours,
         })
+    }
+
+    /// Makes sure that the directory is for this AWS: a state of one, refreshed against another, would lose
+    /// everything in it.
+    pub fn claim(&self, wanted: &Belongs) -> Result<(), SiteError> {
+        let path = self.data.join("cloud.json");
+        match read_json::<Belongs>(&path)? {
+            Some(holds) if holds == *wanted => Ok(()),
+            Some(holds) if !holding(&self.data)?.is_empty() => {
+                Err(SiteError::OtherCloud { data: self.data.clone(), holds, wanted: wanted.clone() })
+            }
+            _ => Ok(write_json(&path, wanted)?),
+        }
     }
 
     /// The directory of a workspace.

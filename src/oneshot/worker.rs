@@ -7,8 +7,9 @@ use terraform_driver::{
     command::{PlanMode, UserArgs},
     output::{OutputError, Outputs},
     plan::{Counts, Intent, Policy, Reason, Summary, Verdict, guard},
-    render::{self, RenderError, Rendered},
-    run::{Digests, Job, Planned, StepError},
+    render::{self, RenderError},
+    run::{Job, Planned, StepError},
+    state::Recovered,
     workspace::{LockError, Workspace, WorkspaceError, files::FileError},
 };
 use thiserror::Error;
@@ -144,6 +145,18 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// Why a workspace is destroyed.
+#[derive(Debug, Clone)]
+pub enum Doom {
+    /// Somebody asked for it.
+    Asked,
+    /// It is not in the files any more; what is protected needs an approval.
+    Dropped {
+        /// A plan that may do harm.
+        approved: Option<String>,
+    },
+}
+
 /// How far to go.
 #[derive(Debug, Clone)]
 pub enum Goal {
@@ -191,7 +204,7 @@ impl Worker<'_> {
     pub async fn bring(&self, blueprint: &Blueprint, goal: &Goal) -> Result<Outcome, WorkError> {
         let workspace = self.site.workspace(&blueprint.key);
         let _ours = workspace.lock("another run of capt")?;
-        let root = Record::read(&workspace)?.map(|record| record.root).unwrap_or_default();
+        let before = Record::read(&workspace)?;
         let resolved = match self.resolve(blueprint).await {
             Ok(resolved) => resolved,
             Err(WorkError::Resolve(reason @ ResolveError::NotYet { .. })) if matches!(goal, Goal::Plan) => {
@@ -200,15 +213,16 @@ impl Worker<'_> {
             Err(error) => return Err(error),
         };
         let environment = self.site.environment(&resolved.env)?;
-        let workspace = workspace.running_in(&root);
+        let workspace = before.as_ref().map_or(workspace, |it| it.place(&self.site.data, &blueprint.key));
         let permit = self.permit(&blueprint.key).await?;
         let hear = |phase, progress: &_| self.board.hear(&blueprint.key, phase, progress);
         let (args, stop) = (resolved.args.clone(), &self.stop);
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
-        self.settle(&job, blueprint.region.as_deref()).await?;
-        let (workspace, digests) = self.render(blueprint, resolved, &job).await?;
-        let job = Job { workspace: &workspace, ..job };
+        self.settle(&blueprint.key, &job, blueprint.region.as_deref()).await?;
+        let (workspace, mut record) = self.render(blueprint, resolved, &job, before.as_ref()).await?;
+        let (job, digests) = (Job { workspace: &workspace, ..job }, record.digests());
         self.site.driver.init(&job, &digests).await?;
+        self.site.driver.pull(&job).await?;
         let mut planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
         let outcome = match goal {
             Goal::Plan if planned.has_work => {
@@ -222,40 +236,52 @@ impl Worker<'_> {
                 self.check(&blueprint.key, &planned, approved.as_deref())?;
                 // Others may plan while this one waits for its turn on the cluster.
                 drop(permit);
+                record.begun = true;
+                record.write(&workspace)?;
                 let counts = planned.summary.counts;
                 self.mutate(&blueprint.key, blueprint.eks_cluster.as_deref(), &job, &planned).await?;
                 Outcome::Applied(counts)
             }
             Goal::Plan | Goal::Apply { .. } => Outcome::Unchanged,
         };
+        self.site.driver.pull(&job).await?;
         self.collect(&blueprint.key, &workspace).await?;
         Ok(outcome)
     }
 
-    /// Destroys one workspace with nothing but what its directory holds.
-    pub async fn destroy(&self, key: &Key, record: &Record) -> Result<Outcome, WorkError> {
-        let workspace = self.site.workspace(key).running_in(&record.root);
+    /// Destroys one workspace with nothing but what its directory holds. `intent` tells whether somebody asked
+    /// for that, or whether it only follows from what is not in the files any more.
+    pub async fn destroy(&self, key: &Key, record: &Record, intent: &Doom) -> Result<Outcome, WorkError> {
+        let workspace = record.place(&self.site.data, key);
         let _ours = workspace.lock("another run of capt")?;
         let environment = self.site.environment(&self.template_env(key).await)?;
-        let args = UserArgs::default();
+        let args = UserArgs::from(&record.args);
         let permit = self.permit(key).await?;
         let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
         let stop = &self.stop;
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
-        self.settle(&job, record.region.as_deref()).await?;
-        let objects = workspace.state()?.map_or(0, |state| state.managed().count());
-        if objects == 0 {
-            return Ok(Outcome::Destroyed { objects });
-        }
+        self.settle(key, &job, record.region.as_deref()).await?;
         let digests = record.digests();
-        self.site.driver.init(&job, &digests).await?;
-        let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
-        drop(permit);
-        if planned.has_work {
-            self.mutate(key, record.eks_cluster.as_deref(), &job, &planned).await?;
+        if workspace.has_remote_state() {
+            self.site.driver.init(&job, &digests).await?;
+            self.site.driver.pull(&job).await?;
         }
-        match workspace.state()?.map_or(0, |state| state.managed().count()) {
-            0 => Ok(Outcome::Destroyed { objects }),
+        let objects = count(&workspace)?;
+        if objects > 0 {
+            self.site.driver.init(&job, &digests).await?;
+            let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
+            if let Doom::Dropped { approved } = intent {
+                self.check(key, &planned, approved.as_deref())?;
+            }
+            drop(permit);
+            self.mutate(key, record.eks_cluster.as_deref(), &job, &planned).await?;
+            self.site.driver.pull(&job).await?;
+        }
+        match count(&workspace)? {
+            0 => {
+                Record { begun: false, ..record.clone() }.write(&workspace)?;
+                Ok(Outcome::Destroyed { objects })
+            }
             left => Err(WorkError::NotEmpty { left }),
         }
     }
@@ -287,8 +313,17 @@ impl Worker<'_> {
     }
 
     /// Ends what an earlier run left: a command that still runs, a torn state, a taint that only we caused.
-    async fn settle(&self, job: &Job<'_>, region: Option<&str>) -> Result<(), WorkError> {
-        self.site.driver.settle(job).await?;
+    async fn settle(&self, key: &Key, job: &Job<'_>, region: Option<&str>) -> Result<(), WorkError> {
+        match self.site.driver.settle(job).await? {
+            Recovered::Fresh | Recovered::Intact(_) => {}
+            Recovered::FromSnapshot { serial, was } => {
+                self.board.note(key, &format!("the state was {was} and was restored from its copy {serial}"));
+            }
+            Recovered::FromErrored(serial) => {
+                self.board
+                    .note(key, &format!("the state that terraform could not save was taken in ({serial})"));
+            }
+        }
         repair::interrupted(self.site, job, region).await?;
         Ok(())
     }
@@ -299,7 +334,8 @@ impl Worker<'_> {
         blueprint: &Blueprint,
         mut resolved: Resolved,
         job: &Job<'_>,
-    ) -> Result<(Workspace, Digests), WorkError> {
+        before: Option<&Record>,
+    ) -> Result<(Workspace, Record), WorkError> {
         if matches!(blueprint.role, Role::Fargate { .. }) {
             name_profile(&mut resolved, job.workspace)?;
         }
@@ -310,11 +346,13 @@ impl Worker<'_> {
             fetch::show(&mut resolved.request, &fetched, &wanted.entrypoint);
             rendered = render::render(&resolved.request)?;
         }
-        let workspace = self.site.workspace(&blueprint.key).running_in(&rendered.root);
         let digests = self.site.digests(&rendered, &fetched);
-        write(&workspace, &rendered, &fetched)?;
-        Record::new(blueprint, &digests, &rendered.root).write(&workspace)?;
-        Ok((workspace, digests))
+        let mut record = Record::new(blueprint, &digests, &rendered, before);
+        record.args = (&resolved.args).into();
+        let workspace = record.place(&self.site.data, &blueprint.key);
+        workspace.write(super::files(&rendered, &fetched))?;
+        record.write(&workspace)?;
+        Ok((workspace, record))
     }
 
     /// Refuses what is harmful and not approved, and asks where a person wants to be asked.
@@ -380,7 +418,7 @@ fn name_profile(resolved: &mut Resolved, workspace: &Workspace) -> Result<(), Wo
     Ok(())
 }
 
-fn write(workspace: &Workspace, rendered: &Rendered, fetched: &[(String, Vec<u8>)]) -> Result<(), WorkError> {
-    workspace.write(super::files(rendered, fetched))?;
-    Ok(())
+/// How many objects a workspace manages, as far as its state tells.
+fn count(workspace: &Workspace) -> Result<usize, WorkError> {
+    Ok(workspace.state()?.map_or(0, |state| state.managed().count()))
 }

@@ -196,7 +196,8 @@ fn credential_variables<R>(
     }
 }
 
-fn check(name: &str, value: &str) -> Result<(), EnvironmentError> {
+/// Whether a template may set a variable of terraform's environment.
+pub fn check(name: &str, value: &str) -> Result<(), EnvironmentError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(EnvironmentError::BadName { name: name.replace('\0', "\\0") });
     }

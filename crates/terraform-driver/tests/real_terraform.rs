@@ -18,7 +18,7 @@ use terraform_driver::{
     environment::{Credentials, Environment, Inputs},
     events::Progress,
     exec::capture,
-    plan::{Action, Intent, Plan, Policy, StateId, guard},
+    plan::{Action, Intent, Plan, Policy, guard},
     planfile::PlanFile,
     run::{Digests, Driver, Job, Limits, Phase, StepError, interrupted_taints, record::RunDir},
     workspace::{FileToWrite, Workspace},
@@ -156,7 +156,7 @@ async fn a_plan_read_from_its_file_says_what_show_says() {
     )
     .await
     .unwrap();
-    let shown = Plan::parse(&said.stdout).unwrap().summary(&StateId::default(), "");
+    let shown = Plan::parse(&said.stdout).unwrap().summary(planned.summary.hash.clone());
     let essence = |summary: &terraform_driver::plan::Summary| {
         summary
             .changes
@@ -215,7 +215,7 @@ async fn a_failing_apply_tells_what_and_where_and_keeps_what_was_made() {
 }
 
 #[tokio::test]
-async fn an_interrupted_creation_is_known_as_such_and_can_be_untainted() {
+async fn an_interrupted_provisioner_leaves_its_object_tainted_because_nobody_knows_how_far_it_came() {
     let real = Real::new().await;
     let args = UserArgs::default();
     let job = real.job(&args);
@@ -228,15 +228,33 @@ async fn an_interrupted_creation_is_known_as_such_and_can_be_untainted() {
         real.stop.cancel();
     });
     assert!(matches!(applied, Err(StepError::Interrupted { phase: Phase::Applying })), "{applied:?}");
-    assert_eq!(interrupted_taints(real.workspace()).unwrap(), ["terraform_data.slow"]);
+    assert_eq!(interrupted_taints(real.workspace()).unwrap(), Vec::<String>::new());
 
     let go_on = CancellationToken::new();
     let job = Job { stop: &go_on, ..real.job(&args) };
     real.driver.settle(&job).await.unwrap();
     let replace = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
     assert_eq!(replace.summary.changes[0].action, Action::Replace);
+    assert_eq!(replace.summary.changes[0].reason.as_deref(), Some("replace_because_tainted"));
     real.driver.untaint(&job, "terraform_data.slow").await.unwrap();
     assert!(!real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap().has_work);
+}
+
+#[tokio::test]
+async fn a_state_in_a_backend_of_the_users_own_is_pulled_and_read() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let remote = real.workspace().clone().with_remote_state(true);
+    let job = Job { workspace: &remote, ..real.job(&args) };
+    let digests = real.write("terraform {\n  backend \"local\" { path = \"elsewhere/mine.tfstate\" }\n}\nresource \"terraform_data\" \"one\" {}");
+    real.driver.init(&job, &digests).await.unwrap();
+    real.driver.pull(&job).await.unwrap();
+    assert!(remote.state().unwrap().is_none(), "nothing was applied yet");
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    real.driver.apply(&job, &planned).await.unwrap();
+    real.driver.pull(&job).await.unwrap();
+    assert_eq!(remote.state().unwrap().unwrap().managed().count(), 1);
+    assert!(!real.bench.file("terraform.tfstate").exists());
 }
 
 #[tokio::test]

@@ -138,7 +138,11 @@ pub(crate) fn update(
     let addon = find(cluster, name)?.clone();
     may_move(&addon, cluster_name, "updated")?;
     rules::may_change_addon(cluster, "update", name)?;
-    let version = version_for(cluster, name, Some(input.addon_version.as_deref().unwrap_or(&addon.version)))?;
+    // The version that runs is not questioned: after an upgrade of the cluster it may be one that is not offered.
+    let version = match input.addon_version.as_deref() {
+        Some(wanted) => version_for(cluster, name, Some(wanted))?,
+        None => addon.version.clone(),
+    };
     catalog::check_configuration(name, input.configuration_values.as_deref())
         .map_err(|error| error.cluster(cluster_name))?;
     let params = [

@@ -163,6 +163,11 @@ impl<'a> Commands<'a> {
         Ok(self.invocation(["import", "-input=false", "-no-color"]).with([self.lock_timeout(), address, id]))
     }
 
+    /// The state, wherever the backend keeps it.
+    pub fn state_pull(&self) -> Invocation {
+        self.invocation(["state", "pull"])
+    }
+
     /// Puts a state file, relative to the root, in the backend's place.
     pub fn state_push(&self, file: &str) -> Result<Invocation, ArgsError> {
         let file = args::operand("state file", file)?;

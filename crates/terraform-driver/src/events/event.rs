@@ -205,6 +205,8 @@ pub enum Kind<'a> {
     ApplyComplete(Hook<'a>),
     /// Work on an object failed.
     ApplyErrored(Hook<'a>),
+    /// A provisioner begins to work on an object that is made.
+    ProvisionStart(Hook<'a>),
     /// An object is being read.
     RefreshStart(Hook<'a>),
     /// An object was read.
@@ -350,6 +352,7 @@ impl<'a> Event<'a> {
             ("apply_progress", _, _, Some(hook), _) => Kind::ApplyProgress(hook.into()),
             ("apply_complete", _, _, Some(hook), _) => Kind::ApplyComplete(hook.into()),
             ("apply_errored", _, _, Some(hook), _) => Kind::ApplyErrored(hook.into()),
+            ("provision_start", _, _, Some(hook), _) => Kind::ProvisionStart(hook.into()),
             ("refresh_start", _, _, Some(hook), _) => Kind::RefreshStart(hook.into()),
             ("refresh_complete", _, _, Some(hook), _) => Kind::RefreshComplete(hook.into()),
             ("change_summary", _, _, _, Some(WireCounts { counts, operation })) => {

@@ -1,7 +1,8 @@
-//! A saved plan, read from `show -json`: what it would do, its content hash, and whether it may be applied.
+//! What a plan would do, and whether it may be applied.
 //!
-//! Contract: everything that leaves this module and can be printed is free of sensitive values; the hash covers the
-//! sensitive ones too. What cannot be understood is refused, never waved through.
+//! The essence comes from the saved file itself ([`crate::planfile`]); `show -json`, read here, adds what differs in
+//! each object. Contract: everything that leaves this module and can be printed is free of sensitive values. What
+//! cannot be understood is refused, never waved through.
 
 mod diff;
 mod guard;
@@ -12,7 +13,7 @@ use std::{collections::BTreeMap, fmt};
 
 pub use diff::{AttributeChange, Shown};
 pub use guard::{Intent, PROTECTED_TYPES, Policy, Reason, Verdict, guard};
-pub use hash::{PlanHash, StateId};
+pub use hash::PlanHash;
 use serde::Serialize;
 use wire::{PlanFile, ResourceChange};
 
@@ -70,8 +71,7 @@ impl Action {
         }
     }
 
-    /// The sign that stands before a line of a plan.
-    pub const fn sign(self) -> &'static str {
+    const fn sign(self) -> &'static str {
         match self {
             Self::NoOp => " ",
             Self::Read => "<=",
@@ -106,6 +106,9 @@ pub struct Change {
     pub managed: bool,
     /// What happens.
     pub action: Action,
+    /// For a replacement: whether the new object is made before the old one goes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub create_first: bool,
     /// Terraform's own reason: `replace_because_tainted`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -117,6 +120,13 @@ pub struct Change {
     pub import: bool,
     /// What differs, without sensitive values.
     pub attributes: Vec<AttributeChange>,
+}
+
+impl Change {
+    /// The sign that stands before a line of a plan, as terraform writes it.
+    pub const fn sign(&self) -> &'static str {
+        if self.create_first { "+/-" } else { self.action.sign() }
+    }
 }
 
 /// An output that changes.
@@ -240,13 +250,8 @@ impl Plan {
         Ok(Self { file })
     }
 
-    /// The content hash: resource changes, state and configuration.
-    pub fn hash(&self, state: &StateId, config_digest: &str) -> PlanHash {
-        hash::of(&self.file, state, config_digest)
-    }
-
-    /// What it would do, with the hash for that state and configuration.
-    pub fn summary(&self, state: &StateId, config_digest: &str) -> Summary {
+    /// What it would do, with what differs in each object. `hash` is the one of the saved file.
+    pub fn summary(&self, hash: PlanHash) -> Summary {
         let all = &self.file.resource_changes;
         let changes = summarise(all, |change| change.action != Action::NoOp || change.import);
         let drift = summarise(&self.file.resource_drift, |change| change.action != Action::NoOp);
@@ -266,7 +271,7 @@ impl Plan {
             .filter(|change| change.is_managed() && Action::of(&change.change.actions) != Action::Add)
             .count();
         let counts = Counts::of(&changes, drift.len());
-        Summary { changes, drift, outputs, counts, existing, hash: self.hash(state, config_digest) }
+        Summary { changes, drift, outputs, counts, existing, hash }
     }
 }
 
@@ -278,6 +283,8 @@ fn summarise(changes: &[ResourceChange], keep: impl Fn(&Change) -> bool) -> Vec<
             resource_type: wire.resource_type.clone(),
             managed: wire.is_managed(),
             action: Action::of(&wire.change.actions),
+            create_first: wire.change.actions.first().is_some_and(|first| first == "create")
+                && wire.change.actions.len() > 1,
             reason: wire.action_reason.clone(),
             deposed: wire.deposed.clone(),
             import: wire.change.importing.as_ref().is_some_and(|importing| !importing.is_null()),

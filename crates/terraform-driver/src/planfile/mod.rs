@@ -100,8 +100,13 @@ impl PlanFile {
         let acts = |planned: &&Planned| planned.change.action != Action::NoOp || planned.change.import;
         let changes: Vec<Change> =
             self.changes.iter().filter(acts).map(|planned| planned.change.clone()).collect();
-        let drift: Vec<Change> =
-            self.drift.iter().filter(acts).map(|planned| planned.change.clone()).collect();
+        // Computed attributes settle after a creation, and that is no news. What was deleted is, and so is what
+        // the plan reacts to.
+        let matters = |change: &Change| {
+            change.action == Action::Destroy || changes.iter().any(|it| it.address == change.address)
+        };
+        let drift = self.drift.iter().filter(acts).map(|planned| planned.change.clone());
+        let drift: Vec<Change> = drift.filter(matters).collect();
         let exists = |planned: &&Planned| planned.change.managed && planned.change.action != Action::Add;
         Summary {
             counts: Counts::of(&changes, drift.len()),
@@ -139,7 +144,7 @@ impl PlanFile {
 impl Planned {
     fn decode(raw: &[u8]) -> Result<Self, PlanFileError> {
         let (mut address, mut deposed, mut reason) = (String::new(), None, None);
-        let (mut action, mut import) = (Action::NoOp, false);
+        let (mut action, mut create_first, mut import) = (Action::NoOp, false, false);
         let mut print = Sha256::new();
         for field in Fields::of(raw) {
             let field = field.ok_or(PlanFileError::Damaged)?;
@@ -148,7 +153,7 @@ impl Planned {
                 Field::Bytes(CHANGE_DEPOSED_KEY, key) if !key.is_empty() => {
                     deposed = Some(String::from_utf8_lossy(key).into_owned());
                 }
-                Field::Bytes(CHANGE_BODY, body) => (action, import) = body_of(body)?,
+                Field::Bytes(CHANGE_BODY, body) => (action, create_first, import) = body_of(body)?,
                 Field::Number(CHANGE_REASON, number) => reason = names::reason(number),
                 _ => {}
             }
@@ -159,7 +164,17 @@ impl Planned {
         }
         let (managed, resource_type) = names::type_of(&address);
         let attributes = Vec::new();
-        let change = Change { address, resource_type, managed, action, reason, deposed, import, attributes };
+        let change = Change {
+            address,
+            resource_type,
+            managed,
+            action,
+            create_first,
+            reason,
+            deposed,
+            import,
+            attributes,
+        };
         Ok(Self { change, fingerprint: print.finalize().into() })
     }
 }
@@ -180,17 +195,21 @@ impl Output {
     }
 }
 
-/// Action, and whether the object is imported. Protobuf leaves zeros out, and zero is no-op.
-fn body_of(body: &[u8]) -> Result<(Action, bool), PlanFileError> {
-    let (mut action, mut import) = (Action::NoOp, false);
+/// Action, whether a replacement is made first, and whether the object is imported. Protobuf leaves zeros out,
+/// and zero is no-op.
+fn body_of(body: &[u8]) -> Result<(Action, bool, bool), PlanFileError> {
+    let (mut action, mut create_first, mut import) = (Action::NoOp, false, false);
     for field in Fields::of(body) {
         match field.ok_or(PlanFileError::Damaged)? {
-            Field::Number(BODY_ACTION, number) => action = names::action(number),
+            Field::Number(BODY_ACTION, number) => {
+                action = names::action(number);
+                create_first = number == names::CREATE_THEN_DELETE;
+            }
             Field::Bytes(BODY_IMPORTING, _) => import = true,
             _ => {}
         }
     }
-    Ok((action, import))
+    Ok((action, create_first, import))
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 
 use crate::plan::Action;
 
+/// A replacement whose new object is made before the old one goes.
+pub(super) const CREATE_THEN_DELETE: u64 = 7;
+
 /// `planproto`'s actions. A number of a later version is unknown, and therefore never harmless.
 pub(super) fn action(number: u64) -> Action {
     match number {
@@ -10,7 +13,7 @@ pub(super) fn action(number: u64) -> Action {
         2 => Action::Read,
         3 => Action::Change,
         5 => Action::Destroy,
-        6 | 7 => Action::Replace,
+        6 | CREATE_THEN_DELETE => Action::Replace,
         8 | 9 => Action::Forget,
         _ => Action::Unknown,
     }

@@ -2,7 +2,7 @@
 //!
 //! A stop makes the provider give up waiting, and terraform marks the object it was waiting for as tainted:
 //! the next plan would destroy a cluster that is coming up nicely. What failed by itself before the stop
-//! stays tainted.
+//! stays tainted, and so does what a provisioner was working on: nobody can tell how far that had come.
 
 use std::{collections::BTreeSet, fs};
 
@@ -63,6 +63,9 @@ fn creations_cut_short(dir: &RunDir, stopped: Option<Timestamp>) -> Result<BTree
                 under_way.insert(hook.address.as_str().to_owned());
             }
             Kind::ApplyErrored(hook) if before_the_stop => {
+                under_way.remove(hook.address.as_str());
+            }
+            Kind::ProvisionStart(hook) => {
                 under_way.remove(hook.address.as_str());
             }
             _ => {}

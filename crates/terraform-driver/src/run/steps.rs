@@ -14,15 +14,15 @@ use super::{
     listen::{failed, follow},
 };
 use crate::{
-    command::{ArgsError, Commands, LockFile, PLAN_FILE, PlanMode},
+    command::{ArgsError, Commands, Invocation, LockFile, PLAN_FILE, PlanMode},
     exec::capture,
     hex::hex,
-    plan::{Change, Plan, StateId},
+    plan::{Change, Plan},
     planfile::PlanFile,
     state::{Recovered, recover},
     workspace::{
         Workspace,
-        files::{FileError, read_json, read_optional, remove_optional, write_json},
+        files::{FileError, read_json, read_optional, remove_optional, write_atomic, write_json},
     },
 };
 
@@ -55,7 +55,34 @@ impl Driver {
                 return Err(StepError::Interrupted { phase: Phase::Resuming });
             }
         }
+        if job.workspace.has_remote_state() {
+            // The backend keeps it, and keeps it safe.
+            return Ok(Recovered::Fresh);
+        }
         Ok(recover(job.workspace.root(), &job.workspace.snapshots())?)
+    }
+
+    /// Copies a state that is kept elsewhere to where it can be read. Needs an `init`.
+    pub async fn pull(&self, job: &Job<'_>) -> Result<(), StepError> {
+        if job.workspace.has_remote_state() {
+            let said = self.ask(self.commands(job)?.state_pull()).await?;
+            let path = job.workspace.state_path();
+            if said.is_empty() { remove_optional(&path)? } else { write_atomic(&path, &said, true)? }
+        }
+        Ok(())
+    }
+
+    /// A command that only reads; what it prints.
+    async fn ask(&self, question: Invocation) -> Result<Vec<u8>, StepError> {
+        let args: Vec<&str> = question.args.iter().map(String::as_str).collect();
+        let said = capture(&question.program, &args, &question.env, &question.cwd, self.limits.deadline)
+            .await
+            .map_err(|source| FileError::new("read", &question.cwd, source))?;
+        if said.success {
+            return Ok(said.stdout);
+        }
+        let tail = String::from_utf8_lossy(&said.stderr).into_owned();
+        Err(StepError::Failed { phase: Phase::Planning, diagnostics: Vec::new(), tail })
     }
 
     /// `init`, unless the digest of everything that it depends on says that it was done.
@@ -97,16 +124,8 @@ impl Driver {
     /// Adds to a plan's summary what differs in each object. Costs a start of the provider, so it is for people
     /// who want to look.
     pub async fn details(&self, job: &Job<'_>, planned: &mut Planned) -> Result<(), StepError> {
-        let show = self.commands(job)?.show_plan();
-        let args: Vec<&str> = show.args.iter().map(String::as_str).collect();
-        let said = capture(&show.program, &args, &show.env, &show.cwd, self.limits.deadline)
-            .await
-            .map_err(|source| FileError::new("show", &show.cwd, source))?;
-        if !said.success {
-            let tail = String::from_utf8_lossy(&said.stderr).into_owned();
-            return Err(StepError::Failed { phase: Phase::Planning, diagnostics: Vec::new(), tail });
-        }
-        let shown = Plan::parse(&said.stdout)?.summary(&StateId::default(), "");
+        let said = self.ask(self.commands(job)?.show_plan()).await?;
+        let shown = Plan::parse(&said)?.summary(planned.summary.hash.clone());
         for change in &mut planned.summary.changes {
             let same = |other: &&Change| other.address == change.address && other.deposed == change.deposed;
             if let Some(detailed) = shown.changes.iter().find(same) {

@@ -9,6 +9,7 @@
 //! | `.capt/files.json` | the files that we rendered, so that a stale one can go |
 //! | `.capt/init.json` | the digest for which `init` was last done |
 //! | `.capt/state/` | copies of every valid state |
+//! | `.capt/pulled.tfstate` | the state as it was last read from a backend that the user chose |
 //! | `.capt/runs/<id>/` | one terraform command each: what was asked, what it said, how it ended |
 
 pub mod files;
@@ -65,13 +66,14 @@ pub struct FileToWrite<'a> {
 pub struct Workspace {
     dir: PathBuf,
     root: PathBuf,
+    remote: bool,
 }
 
 impl Workspace {
     /// The workspace at `dir`; nothing is touched yet.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
-        Self { root: dir.clone(), dir }
+        Self { root: dir.clone(), dir, remote: false }
     }
 
     /// The same, with terraform running in a directory below (the entrypoint of a fetched module).
@@ -79,6 +81,18 @@ impl Workspace {
     pub fn running_in(mut self, below: &str) -> Self {
         self.root = self.dir.join(below);
         self
+    }
+
+    /// The same, with its state in a backend that the user chose: what we read is a copy, pulled from there.
+    #[must_use]
+    pub fn with_remote_state(mut self, remote: bool) -> Self {
+        self.remote = remote;
+        self
+    }
+
+    /// Whether the state is in a backend that the user chose.
+    pub fn has_remote_state(&self) -> bool {
+        self.remote
     }
 
     /// Everything of the workspace.
@@ -101,9 +115,9 @@ impl Workspace {
         self.meta().join("runs")
     }
 
-    /// The state file.
+    /// The state file, or our copy of it.
     pub fn state_path(&self) -> PathBuf {
-        self.root.join("terraform.tfstate")
+        if self.remote { self.meta().join("pulled.tfstate") } else { self.root.join("terraform.tfstate") }
     }
 
     /// The copies of the state.
