@@ -12,7 +12,7 @@ use std::{
 use tempfile::TempDir;
 
 /// The manifests that every test starts from: everything in them is right.
-pub const QUICKSTART: &str = include_str!("../../examples/quickstart.yaml");
+pub(crate) const QUICKSTART: &str = include_str!("../../examples/quickstart.yaml");
 
 /// No command of this suite has anything to wait for.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -33,23 +33,23 @@ const NEVER: [&str; 11] = [
 ];
 
 /// The quickstart with one text in it replaced; the text must be there.
-pub fn quickstart_with(old: &str, new: &str) -> String {
+pub(crate) fn quickstart_with(old: &str, new: &str) -> String {
     assert!(QUICKSTART.contains(old), "the quickstart has no {old:?}");
     QUICKSTART.replacen(old, new, 1)
 }
 
 /// A script that answers `version -json`.
-pub fn engine(name: &str) -> String {
+pub(crate) fn engine(name: &str) -> String {
     format!("{}/tests/cli/engines/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A directory in which commands run.
-pub struct Ground {
+pub(crate) struct Ground {
     dir: TempDir,
 }
 
 impl Ground {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let ground = Self { dir: tempfile::tempdir().unwrap() };
         for dir in ["bin", "home"] {
             fs::create_dir(ground.path(dir)).unwrap();
@@ -57,26 +57,26 @@ impl Ground {
         ground
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.path(name).exists()
     }
 
     /// A mirror that holds this version of the AWS provider, as far as looking at directories can tell.
-    pub fn mirror(&self, version: &str) -> &'static str {
+    pub(crate) fn mirror(&self, version: &str) -> &'static str {
         let platform = terraform_driver::providers::platform();
         let dir = format!("mirror/registry.terraform.io/hashicorp/aws/{version}/{platform}");
         fs::create_dir_all(self.path(&dir)).unwrap();
@@ -84,19 +84,19 @@ impl Ground {
     }
 
     /// `capt` with these arguments.
-    pub fn capt(&self, args: &[&str]) -> Run<'_> {
+    pub(crate) fn capt(&self, args: &[&str]) -> Run<'_> {
         self.program(Path::new(env!("CARGO_BIN_EXE_capt")), args)
     }
 
     /// `capt` with the engine and the mirror that make it go on to the data directory and the AWS.
-    pub fn capt_ready(&self, args: &[&str]) -> Run<'_> {
+    pub(crate) fn capt_ready(&self, args: &[&str]) -> Run<'_> {
         let mirror = self.mirror("6.0.0");
         self.capt(&[args, &["--engine", &engine("new"), "--provider-mirror", mirror]].concat())
     }
 
     /// `PATH` is empty, there is no python, and IMDS is not asked.
     #[expect(clippy::disallowed_methods, reason = "the one place of this suite that starts processes")]
-    pub fn program(&self, program: &Path, args: &[&str]) -> Run<'_> {
+    pub(crate) fn program(&self, program: &Path, args: &[&str]) -> Run<'_> {
         let mut command = Command::new(program);
         command
             .args(args)
@@ -111,31 +111,31 @@ impl Ground {
     }
 
     /// Renders `demo.yaml`.
-    pub fn render(&self) -> Said {
+    pub(crate) fn render(&self) -> Said {
         self.capt(&["render", "demo.yaml", "-o", "out"]).run()
     }
 }
 
 /// A command that is about to run.
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     ground: &'a Ground,
     command: Command,
     stdin: Vec<u8>,
 }
 
 impl Run<'_> {
-    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
     }
 
     /// Its words go to files: no pipe fills up, and a deadline can be kept.
-    pub fn run(mut self) -> Said {
+    pub(crate) fn run(mut self) -> Said {
         let words = tempfile::tempdir_in(self.ground.dir.path()).unwrap();
         let file = |name: &str| File::create(words.path().join(name)).unwrap();
         let mut stdin = tempfile::tempfile().unwrap();
@@ -164,17 +164,17 @@ impl Run<'_> {
 
 /// What a command said.
 #[derive(Debug)]
-pub struct Said {
-    pub code: Option<i32>,
-    pub stdout: String,
-    pub stderr: String,
-    pub took: Duration,
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) took: Duration,
 }
 
 impl Said {
     /// It did what it was asked to.
     #[track_caller]
-    pub fn done(self) -> Self {
+    pub(crate) fn done(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
         assert!(!self.stderr.contains("error:"), "{self:#?}");
         self.decent()
@@ -182,7 +182,7 @@ impl Said {
 
     /// It refused with exit code 1 and one message of one line that holds all these texts.
     #[track_caller]
-    pub fn refused(self, texts: &[&str]) -> Self {
+    pub(crate) fn refused(self, texts: &[&str]) -> Self {
         let problems = self.problems();
         assert_eq!(problems.len(), 1, "one message, please: {self:#?}");
         for text in texts {
@@ -193,7 +193,7 @@ impl Said {
 
     /// The problems that it names, one a line, after refusing with exit code 1.
     #[track_caller]
-    pub fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self) -> Vec<String> {
         assert_eq!(self.code, Some(1), "{self:#?}");
         assert_eq!(self.stdout, "", "a refusal is not data");
         self.decent_words();
@@ -209,7 +209,7 @@ impl Said {
 
     /// A mistake in the arguments.
     #[track_caller]
-    pub fn misused(self, texts: &[&str]) {
+    pub(crate) fn misused(self, texts: &[&str]) {
         assert_eq!(self.code, Some(2), "{self:#?}");
         assert_eq!(self.stdout, "");
         self.decent_words();
@@ -235,7 +235,7 @@ impl Said {
 /// `demo.yaml` is refused with one message that holds `texts`, writes nothing, and nothing is in the way of the
 /// same command once the file is right.
 #[track_caller]
-pub fn refused_until_corrected(bad: impl AsRef<[u8]>, texts: &[&str]) {
+pub(crate) fn refused_until_corrected(bad: impl AsRef<[u8]>, texts: &[&str]) {
     let ground = Ground::new();
     ground.write("demo.yaml", bad);
     ground.render().refused(&[&["demo.yaml"], texts].concat());
