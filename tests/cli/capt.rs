@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) const QUICKSTART: &str = include_str!("../../examples/quickstart.yaml");
 
 /// No command of this suite has anything to wait for.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Words that only a bug, or a derived `Debug`, prints.
 const NEVER: [&str; 11] = [
@@ -198,7 +198,8 @@ impl Said {
         assert_eq!(self.stdout, "", "a refusal is not data");
         self.decent_words();
         let lines: Vec<&str> = self.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
-        let Some((first, rest)) = lines.split_first() else { panic!("it does not say why: {self:#?}") };
+        assert!(!lines.is_empty(), "it does not say why: {self:#?}");
+        let (first, rest) = lines.split_first().unwrap();
         assert!(rest.iter().all(|line| line.starts_with("  ")), "nothing comes after the error: {self:#?}");
         if rest.is_empty() {
             return vec![first.trim_start_matches("error: ").to_owned()];

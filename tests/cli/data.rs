@@ -95,6 +95,7 @@ fn an_output_directory_that_cannot_be_made_is_named_with_the_flag() {
 
 /// Runs a script in a mount namespace of its own, where `full` is a file system of a few pages; nothing if this
 /// machine does not let us have one.
+#[expect(clippy::print_stderr, reason = "whoever reads the test's words should know what was not tested")]
 fn on_a_small_disk(ground: &Ground, script: &str) -> Option<String> {
     std::fs::create_dir(ground.path("full")).unwrap();
     let mount = "mount -t tmpfs -o size=16k none full";

@@ -13,6 +13,11 @@ fn refused(old: &str, new: &str, texts: &[&str]) {
     refused_until_corrected(quickstart_with(old, new), &[&object, texts].concat());
 }
 
+fn selectors(count: usize) -> String {
+    let lines: Vec<String> = (1..=count).map(|it| format!("        - namespace: team-{it}\n")).collect();
+    format!("      selectors:\n{}", lines.concat())
+}
+
 fn variables(ground: &Ground, workspace: &str) -> Value {
     serde_json::from_str(&ground.read(&format!("out/default/{workspace}/terraform.tfvars.json"))).unwrap()
 }
@@ -30,19 +35,19 @@ fn a_profile_that_does_not_speak_of_selectors_is_refused() {
 
 #[test]
 fn six_selectors_are_one_too_many() {
-    let six: String = (1..=6).map(|it| format!("        - namespace: team-{it}\n")).collect();
+    let six = selectors(6);
     refused(
         APPS,
-        &format!("      selectors:\n{six}"),
+        &six,
         &[&format!("{PROFILES}[0].selectors"), "has 6 selectors", "the limit is 5", "split the profile"],
     );
 }
 
 #[test]
 fn five_selectors_are_not_too_many() {
-    let five: String = (1..=5).map(|it| format!("        - namespace: team-{it}\n")).collect();
+    let five = selectors(5);
     let ground = Ground::new();
-    ground.write("demo.yaml", quickstart_with(APPS, &format!("      selectors:\n{five}")));
+    ground.write("demo.yaml", quickstart_with(APPS, &five));
     ground.render().done();
     assert_eq!(variables(&ground, "demo-apps-fargate")["selectors"].as_array().map(Vec::len), Some(5));
 }

@@ -6,7 +6,8 @@ use crate::capt::{Ground, QUICKSTART};
 
 /// A template with this text and these variables of the object that applies it.
 fn template(module: &str, more: &str, variables: &Value) -> String {
-    let module = module.lines().map(|line| format!("          {line}\n")).collect::<String>();
+    let module: Vec<String> = module.lines().map(|line| format!("          {line}\n")).collect();
+    let module = module.concat();
     format!(
         "\
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
