@@ -18,21 +18,31 @@ pub struct Account {
 
 /// Why we do not know.
 #[derive(Debug, Error)]
-#[error(
-    "AWS does not know us: {said}; log in (`aws sso login`, AWS_PROFILE, AWS_ACCESS_KEY_ID …) \
-     or leave `--aws real` out to use the local AWS"
-)]
-pub struct IdentityError {
-    said: String,
+pub enum IdentityError {
+    /// No credentials, or some that AWS refuses.
+    #[error(
+        "AWS does not know us: {said}; log in (`aws sso login`, AWS_PROFILE, AWS_ACCESS_KEY_ID …) \
+         or leave `--aws real` out to use the local AWS"
+    )]
+    Unknown {
+        /// What AWS or its SDK says, in one line.
+        said: String,
+    },
+    /// There is no region to ask in.
+    #[error("no region is set to ask AWS in who we are; set AWS_REGION, or `region` in the AWS profile")]
+    NoRegion,
 }
 
 /// Asks STS.
 pub async fn account(sdk: &SdkConfig) -> Result<Account, IdentityError> {
+    if sdk.region().is_none() {
+        return Err(IdentityError::NoRegion);
+    }
     let answer = aws_sdk_sts::Client::new(sdk)
         .get_caller_identity()
         .send()
         .await
-        .map_err(|error| IdentityError { said: brief(&error) })?;
+        .map_err(|error| IdentityError::Unknown { said: brief(&error) })?;
     Ok(Account {
         id: answer.account().unwrap_or_default().to_owned(),
         arn: answer.arn().unwrap_or_default().to_owned(),

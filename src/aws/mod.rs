@@ -5,8 +5,13 @@
 mod eks;
 mod identity;
 
+use std::error::Error;
+
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sts::config::Credentials;
+use aws_sdk_sts::{
+    config::Credentials,
+    error::{ProvideErrorMetadata, SdkError},
+};
 pub use eks::{Eks, EksError, Health};
 pub use identity::{Account, IdentityError, account};
 
@@ -43,16 +48,23 @@ impl Cloud {
     }
 }
 
-/// An error of the SDK in one line: what each of its causes says, each once, without their insides.
-fn brief(error: &dyn std::error::Error) -> String {
-    let mut said: Vec<String> = Vec::new();
-    let mut next = Some(error);
+/// An error of the SDK in one line: the message and the code of AWS, or else the innermost cause. What the SDK
+/// prints by itself is for its authors: several lines, or the insides of the response.
+fn brief<E, R>(error: &SdkError<E, R>) -> String
+where
+    E: ProvideErrorMetadata + Error + 'static,
+    R: std::fmt::Debug,
+{
+    if let Some(code) = error.code() {
+        let message = error.message().unwrap_or("no reason given");
+        return format!("{} ({code})", message.trim_end_matches('.'));
+    }
+    let mut innermost = error.to_string();
+    let mut next = error.source();
     while let Some(cause) = next {
-        let text = cause.to_string();
-        if !said.iter().any(|earlier| earlier.contains(&text)) {
-            said.push(text);
-        }
+        innermost = cause.to_string();
         next = cause.source();
     }
-    said.join(": ")
+    let line = innermost.lines().next().unwrap_or_default();
+    line.trim_end_matches(" Attempted:").trim_end_matches('.').to_owned()
 }

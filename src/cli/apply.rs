@@ -53,7 +53,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     }
     // A circle is found before anything is started.
     Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
-    let ready = interruptible(args.setup.open(outer)).await?;
+    let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
     let gone = dropped(&ready, &asked.blueprints)?;
     let goal = Goal::Apply { approved: args.approve.clone() };
     let mut tasks: BTreeMap<Key, Task> = asked

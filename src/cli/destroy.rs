@@ -58,7 +58,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         report::report(&BTreeMap::new(), &[], &args.setup.data.path(outer), args.output)?;
         return stop_if_unused(args, outer).await;
     }
-    let ready = interruptible(args.setup.open(outer)).await?;
+    let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
     let doomed = doomed(&ready, &asked.blueprints)?;
     if doomed.is_empty() {
         output::say("nothing of it is there");

@@ -134,12 +134,12 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 async fn run(command: Command) -> anyhow::Result<ExitStatus> {
     let outer = Outer::read()?;
     match command {
-        Command::Apply(args) => apply::run(&args, &outer).await,
+        Command::Apply(args) => Box::pin(apply::run(&args, &outer)).await,
         Command::Aws(args) => aws::run(args, &outer).await,
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
-        Command::Destroy(args) => destroy::run(&args, &outer).await,
-        Command::Plan(args) => plan::run(&args, &outer).await,
+        Command::Destroy(args) => Box::pin(destroy::run(&args, &outer)).await,
+        Command::Plan(args) => Box::pin(plan::run(&args, &outer)).await,
         Command::Render(args) => render::run(&args, &outer),
         Command::Version(args) => version::run(&args, &outer).await,
         Command::Shim(args) => shim::run(&args),

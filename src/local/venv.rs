@@ -22,10 +22,16 @@ pub const REQUIREMENTS: &str = include_str!("../../crates/local-aws/requirements
 pub enum VenvError {
     /// No python at all.
     #[error(
-        "the local AWS needs python3 with its venv module, and there is none on PATH; install it \
+        "the local AWS needs python3 with its venv module, and {python} cannot be run; install it \
          (Debian: `apt-get install python3-venv`) or set CAPT_PYTHON to one"
     )]
-    NoPython(#[source] std::io::Error),
+    NoPython {
+        /// What was tried.
+        python: String,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
     /// A step of the installation failed.
     #[error("cannot {step} for the local AWS in {}: {said}", dir.display())]
     Step {
@@ -68,7 +74,7 @@ async fn make(dir: &Path, base: &str, env: &BTreeMap<String, String>) -> Result<
     let target = dir.display().to_string();
     let said = capture(Path::new(base), &["-m", "venv", "--clear", &target], env, Path::new("/"), MINUTES)
         .await
-        .map_err(VenvError::NoPython)?;
+        .map_err(|source| VenvError::NoPython { python: base.to_owned(), source })?;
     check("make a python environment", dir, &said)
 }
 
@@ -80,7 +86,9 @@ async fn install(
 ) -> Result<(), VenvError> {
     let wanted = wanted.display().to_string();
     let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", &wanted];
-    let said = capture(python, &args, env, dir, MINUTES).await.map_err(VenvError::NoPython)?;
+    let said = capture(python, &args, env, dir, MINUTES)
+        .await
+        .map_err(|source| VenvError::NoPython { python: python.display().to_string(), source })?;
     check("install moto", dir, &said)
 }
 

@@ -59,7 +59,7 @@ pub enum SiteError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// Terraform is there and does not run.
-    #[error("cannot run {}", program.display())]
+    #[error("cannot run {}; name another with --engine PATH", program.display())]
     Run {
         /// The engine.
         program: PathBuf,

@@ -104,8 +104,17 @@ pub enum EngineError {
         /// The file.
         path: PathBuf,
     },
+    /// A directory is there.
+    #[error("{} is a directory; name the program in it with --engine PATH", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// It works, and it is older than [`OLDEST`].
-    #[error("{} is {kind} {found}, and at least {OLDEST} is needed", path.display())]
+    #[error(
+        "{} is {kind} {found}, and at least {OLDEST} is needed; install a newer one, or name another with --engine PATH",
+        path.display()
+    )]
     TooOld {
         /// Which engine.
         kind: EngineKind,
@@ -138,6 +147,9 @@ pub fn find(wanted: Option<&str>, path: &OsStr, base: &Path) -> Result<Candidate
                     wanted: wanted.to_owned(),
                     looked_in: base.display().to_string(),
                 });
+            }
+            if path.is_dir() {
+                return Err(EngineError::Directory { path });
             }
             executable(&path)
         }

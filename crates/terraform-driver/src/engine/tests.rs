@@ -71,7 +71,7 @@ fn a_file_without_the_executable_bit_is_named() {
     let directory = tmp.path().join("d");
     fs::create_dir(&directory).unwrap();
     let error = find(Some(directory.to_str().unwrap()), OsStr::new(""), tmp.path()).unwrap_err();
-    assert!(matches!(error, EngineError::NotExecutable { .. }));
+    assert_eq!(error, EngineError::Directory { path: directory });
 }
 
 #[test]
