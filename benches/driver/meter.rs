@@ -1,0 +1,81 @@
+//! A stand-in for terraform: this very program under another name. It runs the real one and writes down what
+//! that took, so that capt's own share is known and not guessed from the difference of two noisy numbers.
+
+use std::{
+    env,
+    fs::{self, OpenOptions},
+    io::Write,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use anyhow::Context;
+use nix::sys::resource::UsageWho;
+use serde::{Deserialize, Serialize};
+
+use crate::process::cpu;
+
+/// One terraform command.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Spent {
+    /// `version`, `init`, `plan`, …
+    pub(crate) command: String,
+    /// By terraform and its providers.
+    pub(crate) engine: Duration,
+    /// By the stand-in, which does not exist outside of this bench.
+    pub(crate) stand_in: Duration,
+}
+
+/// The stand-in as capt's `--engine`.
+pub(crate) struct Meter {
+    pub(crate) program: PathBuf,
+}
+
+impl Meter {
+    /// Puts it into a directory, in front of the real engine.
+    pub(crate) fn install(dir: &Path, real: &Path) -> anyhow::Result<Self> {
+        let name = real.file_name().context("an engine without a name")?;
+        let program = dir.join(name);
+        fs::copy(env::current_exe()?, &program).context("copying the stand-in")?;
+        fs::write(beside(&program, "real"), real.as_os_str().as_encoded_bytes())?;
+        Ok(Self { program })
+    }
+
+    /// What was spent since the last time.
+    pub(crate) fn take(&self) -> anyhow::Result<Vec<Spent>> {
+        let log = beside(&self.program, "spent");
+        if !log.exists() {
+            return Ok(Vec::new());
+        }
+        let text = fs::read_to_string(&log)?;
+        fs::remove_file(&log)?;
+        Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The stand-in's part: `None` if this process is the bench itself.
+pub(crate) fn stand_in() -> Option<ExitCode> {
+    let me = PathBuf::from(env::args_os().next()?);
+    let real = fs::read_to_string(beside(&me, "real")).ok()?;
+    Some(pass_on(&me, &real).unwrap_or(ExitCode::FAILURE))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the stand-in passes everything on as it is")]
+fn pass_on(me: &Path, real: &str) -> anyhow::Result<ExitCode> {
+    let status = Command::new(real).args(env::args_os().skip(1)).status()?;
+    let spent = Spent {
+        command: env::args().nth(1).unwrap_or_default(),
+        engine: cpu(UsageWho::RUSAGE_CHILDREN)?,
+        stand_in: cpu(UsageWho::RUSAGE_SELF)?,
+    };
+    let mut log = OpenOptions::new().create(true).append(true).open(beside(me, "spent"))?;
+    writeln!(log, "{}", serde_json::to_string(&spent)?)?;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+fn beside(program: &Path, ending: &str) -> PathBuf {
+    program.with_extension(ending)
+}
