@@ -1,6 +1,6 @@
 //! `capt apply`: make it so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 
@@ -53,6 +53,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     }
     // A circle is found before anything is started.
     Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
+    args.setup.refuse_identities(&asked)?;
     let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
     let gone = dropped(&ready, &asked.blueprints)?;
     let goal = Goal::Apply { approved: args.approve.clone() };
@@ -63,8 +64,16 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         .collect();
     let mut nodes: Vec<_> = asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())).collect();
     for (key, record) in gone {
+        if record.retained {
+            output::say(&format!("{key} is not in the files any more and is retained"));
+            continue;
+        }
         output::say(&format!("{key} is not in the files any more and will be destroyed"));
-        nodes.push((key.clone(), std::collections::BTreeSet::new()));
+        // What it stood on is not touched before it is gone.
+        for (_, needs) in nodes.iter_mut().filter(|(other, _)| record.after.contains(other)) {
+            needs.insert(key.clone());
+        }
+        nodes.push((key.clone(), BTreeSet::new()));
         let doom = Doom::Dropped { approved: args.approve.clone() };
         tasks.insert(key, Task::Destroy(Box::new(record), doom));
     }

@@ -1,6 +1,6 @@
 //! `capt destroy`: undo it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 
@@ -17,7 +17,7 @@ use crate::{
     blueprint::{Blueprint, Key},
     config::{AwsMode, Outer},
     local::{admin::Admin, aws::LocalAws},
-    oneshot::{Doom, Graph, Record, Task, holding},
+    oneshot::{Doom, Fates, Graph, Record, Task, fates, holding},
 };
 
 /// What to destroy.
@@ -58,18 +58,15 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         report::report(&BTreeMap::new(), &[], &args.setup.data.path(outer), args.output)?;
         return stop_if_unused(args, outer).await;
     }
+    args.setup.refuse_identities(&asked)?;
     let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
     let doomed = doomed(&ready, &asked.blueprints)?;
     if doomed.is_empty() {
         output::say("nothing of it is there");
         return report::report(&BTreeMap::new(), &[], &ready.site.data, args.output);
     }
-    if asks
-        && !ask(&format!(
-            "Destroy {}?",
-            doomed.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        ))
-    {
+    let names = doomed.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    if asks && !interruptible(async { Ok(ask(&format!("Destroy {names}?")).await) }).await? {
         output::say("not confirmed; nothing was changed");
         return Ok(ExitStatus::Refused);
     }
@@ -88,23 +85,36 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     if status == ExitStatus::Done && !real { stop_if_unused(args, outer).await } else { Ok(status) }
 }
 
-type Doomed = BTreeMap<Key, (Task, std::collections::BTreeSet<Key>)>;
+type Doomed = BTreeMap<Key, (Task, BTreeSet<Key>)>;
 
 /// What exists of what the files ask for, and what they asked for earlier.
 fn doomed(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Doomed> {
     let existing: BTreeMap<Key, Record> = holding(&ready.site.data)?.into_iter().collect();
-    let asked = blueprints.iter().filter_map(|it| {
-        let record = existing.get(&it.key)?;
-        let task =
-            if it.retained { Task::Keep } else { Task::Destroy(Box::new(record.clone()), Doom::Asked) };
-        Some((it.key.clone(), (task, record.after.clone())))
-    });
-    let mut doomed: Doomed = asked.collect();
-    for (key, record) in dropped(ready, blueprints)? {
-        let after = record.after.clone();
-        doomed.insert(key, (Task::Destroy(Box::new(record), Doom::Asked), after));
-    }
-    Ok(doomed)
+    let dropped = dropped(ready, blueprints)?;
+    let named: BTreeSet<Key> = blueprints
+        .iter()
+        .map(|it| it.key.clone())
+        .chain(dropped.iter().map(|(key, _)| key.clone()))
+        .filter(|key| existing.contains_key(key))
+        .collect();
+    let retained: BTreeSet<Key> = blueprints
+        .iter()
+        .filter(|it| it.retained)
+        .map(|it| it.key.clone())
+        .chain(dropped.into_iter().filter(|(_, record)| record.retained).map(|(key, _)| key))
+        .collect();
+    let Fates { doomed, kept } = fates(&existing, &named, &retained)?;
+    let task = |key: &Key, record: &Record| {
+        if doomed.contains(key) {
+            Some(Task::Destroy(Box::new(record.clone()), Doom::Asked))
+        } else {
+            kept.contains(key).then_some(Task::Keep)
+        }
+    };
+    Ok(existing
+        .iter()
+        .filter_map(|(key, record)| Some((key.clone(), (task(key, record)?, record.after.clone()))))
+        .collect())
 }
 
 /// The local AWS ends with the last object in it. Before that it is asked what it still holds: something that

@@ -34,6 +34,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
     let asked = args.files.read(outer)?;
     let graph = Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
+    args.setup.refuse_identities(&asked)?;
     let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
     for (key, _) in dropped(&ready, &asked.blueprints)? {
         super::output::say(&format!("{key} is not in the files any more; apply will destroy it"));

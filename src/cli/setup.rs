@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use terraform_driver::{
     engine::{Engine, EngineKind},
@@ -10,7 +10,7 @@ use terraform_driver::{
     workspace::is_held,
 };
 
-use super::{DataDir, output};
+use super::{DataDir, files::Asked, output};
 use crate::{
     aws::{Cloud, account},
     blueprint::Place,
@@ -80,6 +80,24 @@ impl Tools {
 }
 
 impl Setup {
+    /// A real account is chosen by the credential chain here; an object that asks for another identity must not
+    /// end up in the wrong one.
+    pub(super) fn refuse_identities(&self, asked: &Asked) -> anyhow::Result<()> {
+        let units = asked.manifests.units.iter();
+        let identities = units.flat_map(|unit| {
+            let network = unit.network.as_ref().and_then(|it| it.valid.identity.as_ref());
+            network.into_iter().chain(unit.control_plane.as_ref().and_then(|it| it.valid.identity.as_ref()))
+        });
+        let applies = asked.manifests.applies.values().filter_map(|it| it.valid.identity.as_ref());
+        match identities.chain(applies).next() {
+            Some(name) if self.aws == AwsMode::Real => bail!(
+                "identityRef {name} is not used by the command line yet, and the default credential chain may lead \
+                 to another account; take it out, and choose the account with AWS_PROFILE"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Opens the data directory, finds terraform, and starts the local AWS if that is the one.
     pub(super) async fn open(&self, outer: &Outer) -> anyhow::Result<Ready> {
         let data = self.data.path(outer);

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indicatif::MultiProgress;
+use futures::future::BoxFuture;
+use indicatif::{MultiProgress, ProgressDrawTarget};
 use terraform_driver::{output::Outputs, plan::Summary};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -47,8 +48,11 @@ impl Work<'_> {
         let order = self.graph.order();
         let bars = (self.format == Format::Text && output::is_watched()).then(MultiProgress::new);
         let board = Board::new(order.iter().cloned());
-        let confirm: Box<dyn Confirm> =
-            if self.asks { Box::new(Ask { bars: bars.clone() }) } else { Box::new(Yes) };
+        let confirm: Box<dyn Confirm> = if self.asks {
+            Box::new(Ask { bars: bars.clone(), one_at_a_time: Mutex::default() })
+        } else {
+            Box::new(Yes)
+        };
         let stop = CancellationToken::new();
         let worker = Worker {
             site: &self.ready.site,
@@ -102,7 +106,9 @@ pub(super) fn known(data: &std::path::Path) -> anyhow::Result<Known> {
     for (key, record) in all(data)? {
         let place = record.place(data, &key);
         // One that cannot be read is brought back before it is planned, and read again then.
-        if let Some(outputs) = place.state_bytes()?.and_then(|bytes| Outputs::from_state(&bytes).ok()) {
+        let outputs = place.state_bytes()?.and_then(|bytes| Outputs::from_state(&bytes).ok());
+        // What was destroyed has a state and no outputs: it is not there.
+        if let Some(outputs) = outputs.filter(|outputs| !outputs.is_empty()) {
             known.outputs.insert(key, outputs);
         }
     }
@@ -129,32 +135,44 @@ pub(super) fn dropped(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result
 struct Yes;
 
 impl Confirm for Yes {
-    fn confirm(&self, _: &Key, _: &Summary) -> bool {
-        true
+    fn confirm<'a>(&'a self, _: &'a Key, _: &'a Summary) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(true))
     }
 }
 
 struct Ask {
     bars: Option<MultiProgress>,
+    one_at_a_time: Mutex<()>,
 }
 
 impl Confirm for Ask {
-    fn confirm(&self, key: &Key, summary: &Summary) -> bool {
-        let mut text = format!("{key}: {}\n", summary.counts);
-        if report::plan(summary, &mut text).is_err() {
-            return false;
-        }
-        let ask = || ask(&format!("{text}Apply this to {key}?"));
-        tokio::task::block_in_place(|| match &self.bars {
-            Some(bars) => bars.suspend(ask),
-            None => ask(),
+    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let mut text = format!("{key}: {}\n", summary.counts);
+            if report::plan(summary, &mut text).is_err() {
+                return false;
+            }
+            // Two questions at once would get one answer.
+            let _alone = self.one_at_a_time.lock().await;
+            if let Some(bars) = &self.bars {
+                bars.set_draw_target(ProgressDrawTarget::hidden());
+            }
+            let yes = ask(&format!("{text}Apply this to {key}?")).await;
+            if let Some(bars) = &self.bars {
+                bars.set_draw_target(ProgressDrawTarget::stderr());
+            }
+            yes
         })
     }
 }
 
-/// Asks at the terminal; anything but `yes` is a no.
-pub(super) fn ask(question: &str) -> bool {
+/// Asks at the terminal; anything but `yes` is a no. The answer is awaited on a thread of its own, so that
+/// Ctrl-C is heard meanwhile.
+pub(super) async fn ask(question: &str) -> bool {
     output::say(&format!("{question} Only `yes` is taken for one:"));
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    matches!(answer.await, Ok(Ok(answer)) if answer.trim() == "yes")
 }

@@ -59,6 +59,9 @@ pub struct Item {
     /// `cluster`, `vpc` …
     #[serde(rename = "type")]
     pub kind: String,
+    /// Where it is.
+    #[serde(default)]
+    pub region: Option<String>,
     /// Its id.
     pub id: String,
     /// Its name, if it has one.
@@ -72,7 +75,7 @@ pub struct Item {
 /// Everything that exists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Inventory {
-    /// Sorted by service, type and id.
+    /// Sorted by service, type, region and id.
     pub items: Vec<Item>,
 }
 

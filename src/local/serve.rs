@@ -15,7 +15,8 @@ use terraform_driver::{
     exec::ProcessId,
     workspace::{
         FileLock, LockError,
-        files::{FileError, private_dir, remove_optional, write_json},
+        files::{FileError, private_dir, read_json, remove_optional, write_json},
+        is_held,
     },
 };
 use thiserror::Error;
@@ -90,7 +91,44 @@ impl Place {
     fn lock(&self) -> PathBuf {
         self.dir.join("lock")
     }
+
+    /// Whether somebody serves here, or is about to.
+    pub fn is_taken(&self) -> Result<bool, FileError> {
+        is_held(&self.lock())
+    }
+
+    /// Removes what a server left behind that was killed. Under the lock, or it could be the record of the next.
+    pub fn forget_dead_server(&self) -> Result<(), FileError> {
+        if !self.server().exists() {
+            return Ok(());
+        }
+        let _alone = match FileLock::take(&self.lock(), "a capt that tidies up") {
+            Ok(lock) => lock,
+            Err(LockError::Held { .. }) => return Ok(()),
+            Err(LockError::File(error)) => return Err(error),
+        };
+        match read_json::<Server>(&self.server())? {
+            Some(server) if !server.process.is_alive() => remove_optional(&self.server()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes the place. Others hold the lock for an instant when they look whether it is taken, and an instant
+    /// must not keep a server from its place.
+    async fn take(&self) -> Result<FileLock, LockError> {
+        let holder = format!("a running local AWS (process {})", std::process::id());
+        for _ in 0..INSTANTS {
+            match FileLock::take(&self.lock(), &holder) {
+                Err(LockError::Held { .. }) => tokio::time::sleep(INSTANT).await,
+                taken_or_broken => return taken_or_broken,
+            }
+        }
+        FileLock::take(&self.lock(), &holder)
+    }
 }
+
+const INSTANT: Duration = Duration::from_millis(50);
+const INSTANTS: u32 = 20;
 
 /// Serves until a signal or until nobody has called for `idle`.
 pub async fn serve(
@@ -100,7 +138,9 @@ pub async fn serve(
     idle: Duration,
 ) -> Result<(), ServeError> {
     private_dir(place.dir())?;
-    let _alone = FileLock::take(&place.lock(), "a running local AWS")?;
+    let _alone = place.take().await?;
+    // Of one that was killed: from here on whoever is written down there is us.
+    remove_optional(&place.server())?;
     let aws = start(place, python, port).await?;
     let process = ProcessId::of(std::process::id()).ok_or_else(|| ServeError::System {
         what: "find our own process",

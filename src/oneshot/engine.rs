@@ -55,7 +55,7 @@ pub async fn find_engine(outer: &Outer, wanted: Option<&str>) -> Result<Engine, 
         ("PATH".to_owned(), path.to_owned()),
         ("CHECKPOINT_DISABLE".to_owned(), "1".to_owned()),
     ]);
-    let said = capture(&candidate.path, &["version", "-json"], &env, &outer.cwd, Duration::from_secs(60))
+    let said = capture(&candidate.path, &["version", "-json"], &env, &outer.cwd, Duration::from_mins(1))
         .await
         .map_err(|source| SiteError::Run { program: candidate.path.clone(), source })?;
     let engine = candidate.verify(&said.stdout)?;

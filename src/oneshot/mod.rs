@@ -1,6 +1,8 @@
 //! One-shot use of the driver: `capt plan`, `apply` and `destroy` on manifests, without Kubernetes.
 
 mod board;
+mod doom;
+mod engine;
 mod fetch;
 mod graph;
 mod record;
@@ -12,11 +14,13 @@ mod worker;
 use std::{fs, path::Path};
 
 pub use board::{Board, Line, Stage};
+pub use doom::{Fates, StillNeeded, fates};
+pub use engine::find_engine;
 pub use fetch::show as show_fetched;
 pub use graph::{Circle, Graph};
 pub use record::{Record, all, holding};
 pub use runner::{Finished, Runner, Task};
-pub use site::{Belongs, Site, SiteError, find_engine, workspace};
+pub use site::{Belongs, Site, SiteError, workspace};
 use terraform_driver::{
     render::{Mode, Rendered},
     workspace::{FileToWrite, files::FileError},

@@ -7,6 +7,7 @@ use terraform_driver::{
     command::UserArgs,
     render::{EffectiveBackend, Rendered},
     run::{Digests, Run},
+    state::State,
     workspace::{
         Workspace,
         files::{FileError, read_json, write_json},
@@ -40,6 +41,12 @@ pub struct Record {
     /// What its template adds to the commands.
     #[serde(default)]
     pub args: Args,
+    /// Names of the variables that its template adds to the environment. Their values are not kept.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// Stays when its object goes.
+    #[serde(default)]
+    pub retained: bool,
     /// Of everything that was rendered.
     pub configuration: String,
     /// Of what `init` reads.
@@ -82,6 +89,8 @@ impl Record {
             remote_state: is_remote(&rendered.backend),
             begun: before.is_some_and(|before| before.begun),
             args: Args::default(),
+            env: Vec::new(),
+            retained: blueprint.retained,
             configuration: digests.configuration.clone(),
             installation: digests.installation.clone(),
         }
@@ -145,9 +154,15 @@ fn might_hold(data: &Path, key: &Key, record: &Record) -> Result<bool, FileError
     if record.remote_state && record.begun {
         return Ok(true);
     }
-    // A state that cannot be read may hold anything, and so may a run that goes on without its caller.
-    let unknown = Run::find_alive(&place)?.is_some();
-    Ok(unknown || place.state().map_or(true, |state| state.is_some_and(|state| !state.is_empty())))
+    // A state that cannot be read may hold anything, and so may a run that goes on without its caller, a state
+    // that terraform could not save, and a copy that is further along than the file.
+    let unknown = Run::find_alive(&place)?.is_some() || place.root().join("errored.tfstate").exists();
+    let holds = |state: &State| !state.is_empty();
+    let (Ok(file), copy) = (place.state(), place.snapshots().newest_state()?) else { return Ok(true) };
+    let behind = |copy: &State| file.as_ref().is_none_or(|file| file.version.serial < copy.version.serial);
+    Ok(unknown
+        || file.as_ref().is_some_and(holds)
+        || copy.as_ref().is_some_and(|copy| holds(copy) && behind(copy)))
 }
 
 fn keys(data: &Path) -> Result<Vec<Key>, FileError> {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use terraform_driver::classify::{Advice, Class};
+use terraform_driver::{
+    classify::{Advice, Class},
+    run::{Driver, StepError},
+};
 
 use super::{
     board::Stage,
@@ -18,6 +21,8 @@ use crate::blueprint::{Blueprint, Key};
 
 /// How often a passing trouble is waited out.
 const ATTEMPTS: u32 = 8;
+/// How often a cluster that is busy is asked again: twenty minutes at least.
+const TURNS: u32 = 120;
 
 /// What became of one workspace.
 #[derive(Debug)]
@@ -110,7 +115,18 @@ impl Runner<'_> {
                 Some(Task::Keep) | None => Ok(Outcome::Kept),
             };
             attempt += 1;
-            let Err(error) = outcome else { return outcome };
+            let error = match outcome {
+                Ok(outcome) => return Ok(outcome),
+                // Whatever a stop broke off is continued by the next command.
+                Err(error) if self.worker.stop.is_cancelled() && is_broken_off(&error) => {
+                    WorkError::Interrupted
+                }
+                Err(error) => error,
+            };
+            if matches!(&error, WorkError::Failed(failure) if failure.class == Class::Provider) {
+                // What `init` installed is gone or replaced; the digest cannot know that.
+                Driver::forget_init(&self.worker.site.workspace(key))?;
+            }
             let Some(pause) = pause(&error, attempt) else { return Err(error) };
             self.worker.board.set(key, Stage::Retrying { reason: error.to_string() });
             tokio::select! {
@@ -121,11 +137,24 @@ impl Runner<'_> {
     }
 }
 
+/// Whether an error may be nothing but the consequence of a stop.
+fn is_broken_off(error: &WorkError) -> bool {
+    match error {
+        WorkError::Failed(failure) => failure.class == Class::Interrupted,
+        WorkError::Repair(_) | WorkError::Step(StepError::Killed { .. }) => true,
+        _ => false,
+    }
+}
+
 /// How long to wait before trying again; `None` if that would not help.
 fn pause(error: &WorkError, attempt: u32) -> Option<Duration> {
     let WorkError::Failed(failure) = error else { return None };
-    if attempt >= ATTEMPTS {
+    let most = if failure.class == Class::Wait { TURNS } else { ATTEMPTS };
+    if attempt >= most {
         return None;
+    }
+    if failure.class == Class::Provider {
+        return (attempt < 2).then_some(Duration::ZERO);
     }
     // A failure that nobody understands is shown at once: at a terminal a person is waiting for it.
     if failure.class == Class::Unknown {

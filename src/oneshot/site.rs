@@ -1,25 +1,22 @@
 //! The place where the work happens: a data directory, an engine, an AWS.
 
 use std::{
-    collections::BTreeMap,
-    ffi::OsStr,
     fmt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
-    engine::{self, Engine, EngineError},
+    engine::{Engine, EngineError},
     environment::{Credentials, Environment, EnvironmentError, Inputs},
-    exec::{ShimProgram, capture},
+    exec::ShimProgram,
     hex::hex,
     render::Rendered,
     run::{Digests, Driver, Limits},
     workspace::{
         FileLock, LockError, Workspace,
-        files::{FileError, private_dir, read_json, write_atomic, write_json},
+        files::{FileError, private_dir, read_json, read_optional, write_atomic, write_json},
     },
 };
 use thiserror::Error;
@@ -119,7 +116,10 @@ impl Site {
     ) -> Result<Self, SiteError> {
         let ours = take(data)?;
         let path = data.join("cli.tfrc");
-        write_atomic(&path, cli_config.as_bytes(), true)?;
+        // A write goes to the disk and waits for it; most of the time nothing has changed.
+        if read_optional(&path)?.as_deref() != Some(cli_config.as_bytes()) {
+            write_atomic(&path, cli_config.as_bytes(), true)?;
+        }
         let shim = ShimProgram { program: outer.exe.clone(), args: vec!["shim".to_owned()] };
         Ok(Self {
             data: data.to_owned(),
@@ -194,18 +194,4 @@ fn take(data: &Path) -> Result<FileLock, SiteError> {
         LockError::Held { holder, .. } => SiteError::InUse { data: data.to_owned(), holder },
         LockError::File(error) => SiteError::File(error),
     })
-}
-
-/// Finds the engine and asks it for its version.
-pub async fn find_engine(outer: &Outer, wanted: Option<&str>) -> Result<Engine, SiteError> {
-    let path = outer.var("PATH").unwrap_or_default();
-    let candidate = engine::find(wanted, OsStr::new(path), &outer.cwd)?;
-    let env = BTreeMap::from([
-        ("PATH".to_owned(), path.to_owned()),
-        ("CHECKPOINT_DISABLE".to_owned(), "1".to_owned()),
-    ]);
-    let said = capture(&candidate.path, &["version", "-json"], &env, &outer.cwd, Duration::from_mins(1))
-        .await
-        .map_err(|source| SiteError::Run { program: candidate.path.clone(), source })?;
-    Ok(candidate.verify(&said.stdout)?)
 }

@@ -2,18 +2,19 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use futures::future::BoxFuture;
 use terraform_driver::{
-    classify::{self, Class, Failure},
+    classify::{self, Failure},
     command::{PlanMode, UserArgs},
     output::{OutputError, Outputs},
     plan::{Counts, Intent, Policy, Reason, Summary, Verdict, guard},
     render::{self, RenderError},
-    run::{Job, Planned, StepError},
+    run::{Driver, Job, Planned, Run, StepError, interrupted_taints},
     state::Recovered,
     workspace::{LockError, Workspace, WorkspaceError, files::FileError},
 };
 use thiserror::Error;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -25,9 +26,11 @@ use super::{
 };
 use crate::{
     blueprint::{
-        Blueprint, Existing, Key, Known, Place, ResolveError, Resolved, Role, Shape, profile_name, resolve,
+        Blueprint, Body, Existing, Key, Known, Place, ResolveError, Resolved, Shape, blueprints,
+        profile_name, resolve,
     },
     manifest::ValidatedManifests,
+    modules::Builtin,
 };
 
 /// Why a workspace is not as it should be.
@@ -50,6 +53,27 @@ pub enum WorkError {
     /// A person said no.
     #[error("not confirmed; nothing was changed")]
     NotConfirmed,
+    /// It would be looked for where it is not.
+    #[error(
+        "it holds resources in {from} and would now be in {to}; they would be made a second time. Destroy it first, \
+         or set the {what} back"
+    )]
+    Moved {
+        /// `region`, `root directory` or `backend`.
+        what: &'static str,
+        /// Where they are.
+        from: String,
+        /// Where they would be looked for.
+        to: String,
+    },
+    /// A destroy without what the apply had.
+    #[error(
+        "its template set {name} in the environment, and the files do not say it any more; add the template's file"
+    )]
+    NoEnvironment {
+        /// The variable.
+        name: String,
+    },
     /// Something still exists after a destroy.
     #[error("{left} resource(s) are still in the state after the destroy; run the same command again")]
     NotEmpty {
@@ -99,7 +123,7 @@ impl From<StepError> for WorkError {
             StepError::Interrupted { .. } => Self::Interrupted,
             StepError::Failed { ref diagnostics, ref tail, .. } => {
                 let failure = classify::primary(diagnostics).unwrap_or_else(|| classify::classify_text(tail));
-                if failure.class == Class::Interrupted { Self::Interrupted } else { Self::Failed(failure) }
+                Self::Failed(failure)
             }
             other => Self::Step(other),
         }
@@ -172,7 +196,7 @@ pub enum Goal {
 /// Asks a person whether a plan may be applied.
 pub trait Confirm: Send + Sync {
     /// Whether it may.
-    fn confirm(&self, key: &Key, summary: &Summary) -> bool;
+    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool>;
 }
 
 /// Everything that the work on one workspace needs.
@@ -214,11 +238,14 @@ impl Worker<'_> {
         };
         let environment = self.site.environment(&resolved.env)?;
         let workspace = before.as_ref().map_or(workspace, |it| it.place(&self.site.data, &blueprint.key));
+        let turn =
+            self.turn_for_leftovers(&blueprint.key, blueprint.eks_cluster.as_deref(), &workspace).await?;
         let permit = self.permit(&blueprint.key).await?;
         let hear = |phase, progress: &_| self.board.hear(&blueprint.key, phase, progress);
         let (args, stop) = (resolved.args.clone(), &self.stop);
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
         self.settle(&blueprint.key, &job, blueprint.region.as_deref()).await?;
+        drop(turn);
         let (workspace, mut record) = self.render(blueprint, resolved, &job, before.as_ref()).await?;
         let (job, digests) = (Job { workspace: &workspace, ..job }, record.digests());
         self.site.driver.init(&job, &digests).await?;
@@ -230,12 +257,14 @@ impl Worker<'_> {
                 if planned.summary.counts.change + planned.summary.counts.replace > 0 {
                     self.site.driver.details(&job, &mut planned).await?;
                 }
+                Driver::discard_plan(&workspace)?;
                 Outcome::Planned(Box::new(planned.summary))
             }
             Goal::Apply { approved } if planned.has_work => {
-                self.check(&blueprint.key, &planned, approved.as_deref())?;
+                self.check(&blueprint.key, &planned, approved.as_deref(), &workspace).await?;
                 // Others may plan while this one waits for its turn on the cluster.
                 drop(permit);
+                workspace.seal()?;
                 record.begun = true;
                 record.write(&workspace)?;
                 let counts = planned.summary.counts;
@@ -254,13 +283,16 @@ impl Worker<'_> {
     pub async fn destroy(&self, key: &Key, record: &Record, intent: &Doom) -> Result<Outcome, WorkError> {
         let workspace = record.place(&self.site.data, key);
         let _ours = workspace.lock("another run of capt")?;
-        let environment = self.site.environment(&self.template_env(key).await)?;
+        let environment = self.site.environment(&self.template_env(key, record).await?)?;
         let args = UserArgs::from(&record.args);
+        let turn = self.turn_for_leftovers(key, record.eks_cluster.as_deref(), &workspace).await?;
         let permit = self.permit(key).await?;
         let hear = |phase, progress: &_| self.board.hear(key, phase, progress);
         let stop = &self.stop;
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
         self.settle(key, &job, record.region.as_deref()).await?;
+        drop(turn);
+        workspace.unseal()?;
         let digests = record.digests();
         if workspace.has_remote_state() {
             self.site.driver.init(&job, &digests).await?;
@@ -271,7 +303,7 @@ impl Worker<'_> {
             self.site.driver.init(&job, &digests).await?;
             let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
             if let Doom::Dropped { approved } = intent {
-                self.check(key, &planned, approved.as_deref())?;
+                self.check(key, &planned, approved.as_deref(), &workspace).await?;
             }
             drop(permit);
             self.mutate(key, record.eks_cluster.as_deref(), &job, &planned).await?;
@@ -305,11 +337,33 @@ impl Worker<'_> {
         }
     }
 
-    /// A destroy needs the template's environment if it had one and the files still say it.
-    async fn template_env(&self, key: &Key) -> Vec<(String, String)> {
-        let Ok(all) = crate::blueprint::blueprints(self.manifests) else { return Vec::new() };
-        let Some(blueprint) = all.iter().find(|blueprint| blueprint.key == *key) else { return Vec::new() };
-        self.resolve(blueprint).await.map(|resolved| resolved.env).unwrap_or_default()
+    /// A destroy needs the environment that the apply had: with other credentials it would look into another
+    /// account, find nothing, and call that destroyed.
+    async fn template_env(&self, key: &Key, record: &Record) -> Result<Vec<(String, String)>, WorkError> {
+        let all = blueprints(self.manifests).unwrap_or_default();
+        let env = match all.iter().find(|blueprint| blueprint.key == *key) {
+            Some(blueprint) => self.resolve(blueprint).await.map(|resolved| resolved.env).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        match record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
+            Some(name) => Err(WorkError::NoEnvironment { name: name.clone() }),
+            None => Ok(env),
+        }
+    }
+
+    /// Work that an earlier caller left on an EKS cluster is work on that cluster.
+    async fn turn_for_leftovers(
+        &self,
+        key: &Key,
+        cluster: Option<&str>,
+        workspace: &Workspace,
+    ) -> Result<Option<OwnedMutexGuard<()>>, WorkError> {
+        let left = Run::find_alive(workspace)?.is_some()
+            || !interrupted_taints(workspace).unwrap_or_default().is_empty();
+        match cluster.filter(|_| left) {
+            Some(cluster) => Ok(Some(self.turn(key, cluster).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Ends what an earlier run left: a command that still runs, a torn state, a taint that only we caused.
@@ -336,7 +390,7 @@ impl Worker<'_> {
         job: &Job<'_>,
         before: Option<&Record>,
     ) -> Result<(Workspace, Record), WorkError> {
-        if matches!(blueprint.role, Role::Fargate { .. }) {
+        if matches!(blueprint.body, Body::Module { module: Builtin::Fargate, .. }) {
             name_profile(&mut resolved, job.workspace)?;
         }
         let mut rendered = render::render(&resolved.request)?;
@@ -349,6 +403,11 @@ impl Worker<'_> {
         let digests = self.site.digests(&rendered, &fetched);
         let mut record = Record::new(blueprint, &digests, &rendered, before);
         record.args = (&resolved.args).into();
+        record.env = resolved.env.iter().map(|(name, _)| name.clone()).collect();
+        record.region = resolved.request.provider.as_ref().map(|provider| provider.region.clone());
+        if let Some(before) = before.filter(|_| count(job.workspace).is_ok_and(|objects| objects > 0)) {
+            stays_in_place(before, &record)?;
+        }
         let workspace = record.place(&self.site.data, &blueprint.key);
         workspace.write(super::files(&rendered, &fetched))?;
         record.write(&workspace)?;
@@ -356,12 +415,30 @@ impl Worker<'_> {
     }
 
     /// Refuses what is harmful and not approved, and asks where a person wants to be asked.
-    fn check(&self, key: &Key, planned: &Planned, approved: Option<&str>) -> Result<(), WorkError> {
+    async fn check(
+        &self,
+        key: &Key,
+        planned: &Planned,
+        approved: Option<&str>,
+        workspace: &Workspace,
+    ) -> Result<(), WorkError> {
         let verdict = guard(&planned.summary, &Policy::default(), Intent::Change, approved);
-        if let Verdict::Refused { reasons } = verdict {
-            return Err(WorkError::Blocked { reasons, hash: planned.summary.hash.short().to_owned() });
-        }
-        if self.confirm.confirm(key, &planned.summary) { Ok(()) } else { Err(WorkError::NotConfirmed) }
+        let refusal = match verdict {
+            Verdict::Refused { reasons } => {
+                WorkError::Blocked { reasons, hash: planned.summary.hash.short().to_owned() }
+            }
+            Verdict::Pass | Verdict::Approved { .. } => {
+                tokio::select! {
+                    yes = self.confirm.confirm(key, &planned.summary) => {
+                        if yes { return Ok(()) }
+                        WorkError::NotConfirmed
+                    }
+                    () = self.stop.cancelled() => WorkError::Interrupted,
+                }
+            }
+        };
+        Driver::discard_plan(workspace)?;
+        Err(refusal)
     }
 
     /// Applies a plan, alone on its EKS cluster: EKS refuses two changes of Fargate profiles at once.
@@ -379,10 +456,15 @@ impl Worker<'_> {
         let permit = self.permit(key).await?;
         let outcome = self.site.driver.apply(job, planned).await;
         drop((turn, permit));
+        if outcome.is_err() && job.workspace.has_remote_state() {
+            // What was made is in the backend; the next command wants to see it. If it cannot be read now, it is
+            // read then.
+            let _read_later = self.site.driver.pull(job).await;
+        }
         Ok(outcome?)
     }
 
-    async fn turn(&self, key: &Key, cluster: &str) -> Result<tokio::sync::OwnedMutexGuard<()>, WorkError> {
+    async fn turn(&self, key: &Key, cluster: &str) -> Result<OwnedMutexGuard<()>, WorkError> {
         let lock = Arc::clone(self.clusters.lock().await.entry(cluster.to_owned()).or_default());
         if let Ok(turn) = Arc::clone(&lock).try_lock_owned() {
             return Ok(turn);
@@ -415,6 +497,25 @@ fn name_profile(resolved: &mut Resolved, workspace: &Workspace) -> Result<(), Wo
     let existing = workspace.state()?.as_ref().and_then(Existing::of);
     let name = profile_name(plain, &wanted, existing.as_ref());
     request.variables.insert("profile_name".to_owned(), name.into());
+    Ok(())
+}
+
+/// Whether what exists will be looked for where it is.
+fn stays_in_place(before: &Record, now: &Record) -> Result<(), WorkError> {
+    let moved = |what, from: String, to: String| Err(WorkError::Moved { what, from, to });
+    let place =
+        |remote: bool| if remote { "a backend of its own" } else { "the workspace's directory" }.to_owned();
+    if let (Some(from), Some(to)) = (&before.region, &now.region)
+        && from != to
+    {
+        return moved("region", from.clone(), to.clone());
+    }
+    if before.root != now.root {
+        return moved("root directory", format!("{:?}", before.root), format!("{:?}", now.root));
+    }
+    if before.remote_state != now.remote_state {
+        return moved("backend", place(before.remote_state), place(now.remote_state));
+    }
     Ok(())
 }
 

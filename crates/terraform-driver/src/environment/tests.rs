@@ -24,8 +24,9 @@ fn build(
     Environment::build(&map(outer), &inputs)
 }
 
-const OURS: [(&str, &str); 6] = [
+const OURS: [(&str, &str); 7] = [
     ("CHECKPOINT_DISABLE", "1"),
+    ("GOGC", "400"),
     ("HOME", "/d/home"),
     ("TF_CLI_CONFIG_FILE", "/d/cli.tfrc"),
     ("TF_INPUT", "0"),

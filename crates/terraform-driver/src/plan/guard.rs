@@ -55,6 +55,11 @@ pub enum Reason {
         /// Terraform's reason, if it gave one.
         because: Option<String>,
     },
+    /// A protected object is not where the state says, and would be made anew.
+    Vanished {
+        /// The object.
+        address: String,
+    },
     /// Too many objects would be lost at once.
     TooMany {
         /// How many.
@@ -81,6 +86,11 @@ impl fmt::Display for Reason {
                 write!(f, "{address} would be {verb}")?;
                 because.iter().try_for_each(|because| write!(f, " ({})", because.replace('_', " ")))
             }
+            Self::Vanished { address } => write!(
+                f,
+                "{address} was not found, and would be made anew (deleted outside of terraform, or looked for in \
+                 another region or account?)"
+            ),
             Self::TooMany { lost, existing, limit } => {
                 write!(f, "{lost} of {existing} objects would be lost, and the limit is {limit} %")
             }
@@ -129,6 +139,12 @@ pub fn guard(summary: &Summary, policy: &Policy, intent: Intent, approval: Optio
             because: change.reason.clone(),
         })
         .collect();
+    let vanished = summary.drift.iter().filter(|drift| drift.managed && drift.action == Action::Destroy);
+    reasons.extend(
+        vanished
+            .filter(|drift| policy.protected.contains(&drift.resource_type))
+            .map(|drift| Reason::Vanished { address: drift.address.clone() }),
+    );
     reasons.extend(too_many(summary, policy));
     if reasons.is_empty() {
         Verdict::Pass

@@ -213,6 +213,17 @@ fn only_the_very_plan_that_was_approved_passes() {
 }
 
 #[test]
+fn a_protected_object_that_vanished_is_not_made_anew_unasked() {
+    let mut json = plan(&[change("aws_vpc.a", "aws_vpc", &["create"])]);
+    json["resource_drift"] = json!([change("aws_vpc.a", "aws_vpc", &["delete"])]);
+    let summary = summary(&json);
+    let verdict = guard(&summary, &Policy::default(), Intent::Change, None);
+    let Verdict::Refused { reasons } = verdict else { panic!("{verdict:?}") };
+    assert_eq!(reasons, [Reason::Vanished { address: "aws_vpc.a".to_owned() }]);
+    assert!(guard(&summary, &Policy::default(), Intent::Change, Some(hash().short())).allows());
+}
+
+#[test]
 fn an_explicit_destroy_passes_and_says_what_it_takes() {
     let verdict = judge(&[change("aws_vpc.a", "aws_vpc", &["delete"])], Intent::Destroy, None);
     let Verdict::Approved { reasons } = verdict else { panic!() };

@@ -149,9 +149,13 @@ impl Run {
     /// Asks the shim to stop the engine; whether there was a shim to ask.
     fn ask_to_stop(&self) -> Result<bool, RunError> {
         let Some(processes) = self.dir.processes()? else { return Ok(false) };
-        if let Some(shim) = processes.shim {
-            shim.terminate().map_err(|source| FileError::new("stop", self.dir.path(), source))?;
-        }
+        let stop = match (processes.shim, processes.engine) {
+            (Some(shim), _) if shim.is_alive() => shim.terminate(),
+            // The shim was killed; then terraform gets its one signal from us.
+            (_, Some(engine)) if engine.is_alive() => exec::interrupt(engine.pid),
+            _ => Ok(()),
+        };
+        stop.map_err(|source| FileError::new("stop", self.dir.path(), source))?;
         Ok(true)
     }
 

@@ -38,7 +38,7 @@ pub fn interrupted_taints(workspace: &Workspace) -> Result<Vec<String>, Workspac
     Ok(tainted.into_iter().filter(|address| under_way.contains(address)).collect())
 }
 
-fn last_apply(workspace: &Workspace) -> Result<Option<RunDir>, FileError> {
+pub(super) fn last_apply(workspace: &Workspace) -> Result<Option<RunDir>, FileError> {
     for dir in RunDir::all(&workspace.runs())?.into_iter().rev() {
         if dir.spec()?.is_some_and(|spec| spec.command == "apply") {
             return Ok(Some(dir));

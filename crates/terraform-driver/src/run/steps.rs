@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{
     driver::{Driver, Job, Phase, Planned, StepError},
     handle::Run,
+    interrupted::last_apply,
     listen::{failed, follow},
 };
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     hex::hex,
     plan::{Change, Plan},
     planfile::PlanFile,
+    shim::dump,
     state::{Recovered, recover},
     workspace::{
         Workspace,
@@ -55,9 +57,18 @@ impl Driver {
                 return Err(StepError::Interrupted { phase: Phase::Resuming });
             }
         }
+        // A plan that nobody applied holds every value.
+        remove_optional(&plan_path(job.workspace))?;
         if job.workspace.has_remote_state() {
             // The backend keeps it, and keeps it safe.
             return Ok(Recovered::Fresh);
+        }
+        if let Some(last) = last_apply(job.workspace)?
+            && last.exit()?.is_none()
+            && let Some(spec) = last.spec()?
+        {
+            // Its shim was killed before it could look for the state among terraform's last words.
+            dump::take_in(&last, &spec)?;
         }
         Ok(recover(job.workspace.root(), &job.workspace.snapshots())?)
     }
@@ -101,6 +112,16 @@ impl Driver {
             return Err(failed(Phase::Initialising, heard));
         }
         Ok(write_json(&path, &self.init_record(job, digests)?)?)
+    }
+
+    /// Makes the next `init` a real one, whatever the digests say: what it had installed does not work.
+    pub fn forget_init(workspace: &Workspace) -> Result<(), FileError> {
+        remove_optional(&workspace.meta().join("init.json"))
+    }
+
+    /// Removes a saved plan that will not be applied.
+    pub fn discard_plan(workspace: &Workspace) -> Result<(), FileError> {
+        remove_optional(&plan_path(workspace))
     }
 
     /// Makes and saves a plan. Says what it would do without starting terraform a second time.

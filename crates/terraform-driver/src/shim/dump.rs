@@ -24,18 +24,22 @@ struct Line<'a> {
 }
 
 /// Moves a dump, if there is one, out of the log.
-pub(super) fn take_in(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
+pub(crate) fn take_in(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
     let path = dir.events();
     let Some(log) = read_optional(&path)? else { return Ok(()) };
     let Some(state) = log.split(|byte| *byte == b'\n').find_map(state_in) else { return Ok(()) };
-    // The copy first: a disk that is full in one place may have room in the other.
-    Snapshots::at(&spec.snapshots).offer(state.as_bytes())?;
+    // Each write is tried whatever became of the others: where one finds no room, another may.
+    let copied = Snapshots::at(&spec.snapshots).offer(state.as_bytes());
+    let kept = write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true);
+    if copied.is_err() && kept.is_err() {
+        // The log is the only place that has it; it stays there.
+        return kept;
+    }
     let clean: Vec<&[u8]> = log
         .split(|byte| *byte == b'\n')
         .map(|line| if state_in(line).is_some() { REPLACEMENT } else { line })
         .collect();
-    write_atomic(&path, &clean.join(&b'\n'), true)?;
-    write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true)
+    write_atomic(&path, &clean.join(&b'\n'), true)
 }
 
 /// The dump is either an object or its text, depending on the version.

@@ -4,7 +4,7 @@
 //! engine hangs, and writes down how it ended. It knows nothing of plans or clusters: all it has is a
 //! run directory, and its standard input, which is the run's lock.
 
-mod dump;
+pub(crate) mod dump;
 mod stop;
 mod watch;
 
@@ -74,14 +74,16 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
     let signals = Signals::new()?;
     let spec = dir.spec()?.ok_or_else(|| ShimError::NoSpec { path: dir.path().display().to_string() })?;
     let states = StateWatch::new(&spec)?;
+    // Who we are is known before there is anything to stop; a disk that has no room for that has none for a state.
+    let shim = ProcessId::of(std::process::id());
+    dir.write_processes(&Processes { shim, engine: None })?;
     let mut child = start(dir, &spec)?;
     let engine = child.id().and_then(ProcessId::of);
     let pid = engine.map(|id| id.pid).unwrap_or_default();
 
     let mut watch =
         Watch { dir, states, signals, stopping: Stopping::new(pid, spec.grace), trouble: Vec::new() };
-    let processes = Processes { shim: ProcessId::of(std::process::id()), engine };
-    watch.carry_on(dir.write_processes(&processes));
+    watch.carry_on(dir.write_processes(&Processes { shim, engine }));
     let ended = watch.until_the_end(&spec, &mut child).await?;
 
     // Whatever is left of the group has lost its terraform and would hold the run's lock for ever.
@@ -137,7 +139,9 @@ impl Watch<'_> {
                 () = self.states.changed() => self.copy_state(),
                 _ = tick.tick() => {
                     let said = self.dir.events().metadata().map_or(0, |data| data.len());
-                    if let Some(reason) = patience.spent(said, Instant::now()) {
+                    // On a full disk its words do not arrive, and that is not its silence.
+                    let heard = !disk_is_full(self.dir.path());
+                    if let Some(reason) = patience.spent(said, Instant::now()).filter(|_| heard) {
                         self.stop(reason);
                     }
                     let killed = self.stopping.kill_if_overdue();
@@ -186,6 +190,11 @@ impl Signals {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// Whether nothing more can be written here; a filesystem that does not say is taken to have room.
+fn disk_is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path).is_ok_and(|space| space.f_bavail == 0)
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {

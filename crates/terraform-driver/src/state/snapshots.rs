@@ -71,6 +71,13 @@ impl Snapshots {
         Ok(None)
     }
 
+    /// The furthest state itself, if there is one.
+    pub fn newest_state(&self) -> Result<Option<State>, FileError> {
+        let Some((_, path)) = self.newest()? else { return Ok(None) };
+        let bytes = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
+        Ok(State::parse(&bytes).ok())
+    }
+
     fn forget(&self) -> Result<(), FileError> {
         for path in self.paths()? {
             fs::remove_file(&path).map_err(|source| FileError::new("remove", &path, source))?;

@@ -8,6 +8,7 @@
 //! | `.capt/lock` | held by whoever works on the workspace |
 //! | `.capt/files.json` | the files that we rendered, so that a stale one can go |
 //! | `.capt/init.json` | the digest for which `init` was last done |
+//! | `.capt/sealed/` | the configuration of the last apply, for the destroy |
 //! | `.capt/state/` | copies of every valid state |
 //! | `.capt/pulled.tfstate` | the state as it was last read from a backend that the user chose |
 //! | `.capt/runs/<id>/` | one terraform command each: what was asked, what it said, how it ended |
@@ -186,6 +187,38 @@ impl Workspace {
         } else {
             Err(WorkspaceError::Escapes { path: path.to_owned() })
         }
+    }
+
+    /// Keeps a copy of everything that was rendered: what is applied now can be destroyed with it, whatever is
+    /// rendered later.
+    pub fn seal(&self) -> Result<(), WorkspaceError> {
+        let rendered: BTreeSet<String> = read_json(&self.meta().join("files.json"))?.unwrap_or_default();
+        let sealed = self.meta().join("sealed");
+        for path in &rendered {
+            if let Some(bytes) = read_optional(&self.inside(path)?)? {
+                let copy = sealed.join(path);
+                if let Some(parent) = copy.parent() {
+                    private_dir(parent)?;
+                }
+                write_atomic(&copy, &bytes, true)?;
+            }
+        }
+        Ok(write_json(&self.meta().join("sealed.json"), &rendered)?)
+    }
+
+    /// Brings back what was sealed, if anything was.
+    pub fn unseal(&self) -> Result<(), WorkspaceError> {
+        let Some(rendered) = read_json::<BTreeSet<String>>(&self.meta().join("sealed.json"))? else {
+            return Ok(());
+        };
+        let mut files = Vec::new();
+        for path in rendered {
+            if let Some(bytes) = read_optional(&self.meta().join("sealed").join(&path))? {
+                files.push((path, bytes));
+            }
+        }
+        let secret = |path: &str| path.contains("tfvars");
+        self.write(files.iter().map(|(path, bytes)| FileToWrite { path, bytes, secret: secret(path) }))
     }
 
     /// Reads a tree of files (a local module), hidden ones left out.
