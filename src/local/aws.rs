@@ -197,11 +197,7 @@ impl LocalAws {
             }
             sleep(LOOK).await;
         }
-        // It may have come up while we looked at the lock.
-        match self.running().await? {
-            Some(server) => Ok((server, false)),
-            None => Err(LocalAwsError::NotUp { log: self.place.log(), tail: self.tail()? }),
-        }
+        Err(LocalAwsError::NotUp { log: self.place.log(), tail: self.tail()? })
     }
 
     fn start(&self, python: &Path) -> Result<Child, LocalAwsError> {
