@@ -90,3 +90,70 @@ spec:
   templateRef: {name: good, namespace: default}
   waitForWorkspaces: [{name: bad, namespace: default}]
 "#;
+
+/// One workspace with one object.
+fn single(name: &str, region: &str, terraform: &str) -> String {
+    format!(
+        r#"
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplate
+metadata: {{name: {name}}}
+spec:
+  template:
+    spec:
+      forProvider:
+        source: Inline
+        module: |
+          resource "terraform_data" "one" {{}}
+          {terraform}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata: {{name: {name}}}
+spec: {{templateRef: {{name: {name}, namespace: default}}, region: {region}}}
+"#
+    )
+}
+
+#[test]
+fn a_state_in_a_backend_of_its_own_is_found_again_by_the_destroy() {
+    let capt = Capt::new();
+    let indent = "
+          ";
+    let lines = ["terraform {", "  backend \"local\" {", "    path = \"kept/mine.tfstate\"", "  }", "}"];
+    let elsewhere = lines.join(indent);
+    let file = capt.write("own.yaml", &single("own", "eu-central-1", &elsewhere)).display().to_string();
+    capt.run(&["apply", &file]).ok();
+    assert!(capt.workspace("own").join("kept/mine.tfstate").exists());
+    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).ok();
+    assert_eq!(destroyed.results(), [("default/own".to_owned(), "destroyed".to_owned())]);
+    let state = std::fs::read_to_string(capt.workspace("own").join("kept/mine.tfstate")).unwrap();
+    assert!(state.contains("\"resources\": []"), "{state}");
+}
+
+#[test]
+fn resources_are_not_made_a_second_time_in_another_region() {
+    let capt = Capt::new();
+    let file = capt.write("here.yaml", &single("here", "eu-central-1", "")).display().to_string();
+    capt.run(&["apply", &file]).ok();
+    capt.write("here.yaml", &single("here", "us-east-1", ""));
+    let moved = capt.run(&["apply", &file]);
+    assert_eq!(moved.code, Some(1), "{moved:?}");
+    let said = "it holds resources in eu-central-1 and would now be in us-east-1";
+    assert!(moved.stdout.contains(said), "{}", moved.stdout);
+    capt.run(&["destroy", &file]).ok();
+}
+
+#[test]
+fn nothing_is_destroyed_under_what_stands_on_it() {
+    let capt = Capt::new();
+    let whole = std::fs::read_to_string(example("templates.yaml")).unwrap();
+    capt.run(&["apply", &example("templates.yaml")]).ok();
+    let documents: Vec<&str> = whole.split("\n---\n").collect();
+    let network = capt.write("network.yaml", &[documents[0], documents[2]].join("\n---\n"));
+    let refused = capt.run(&["destroy", &network.display().to_string()]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let said = "default/network cannot be destroyed while default/service stands on it";
+    assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    capt.run(&["destroy", &example("templates.yaml")]).ok();
+}
