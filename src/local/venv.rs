@@ -1,4 +1,5 @@
-//! The python that runs moto: a virtual environment in the cache directory, made when it is first needed.
+//! The python that runs moto: a virtual environment in the cache directory, made when it is first needed, by
+//! one capt at a time.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +9,10 @@ use std::{
 
 use terraform_driver::{
     exec::{Said, capture},
-    workspace::files::{FileError, private_dir, read_optional, write_atomic},
+    workspace::{
+        FileLock, LockError,
+        files::{FileError, private_dir, read_optional, write_atomic},
+    },
 };
 use thiserror::Error;
 
@@ -33,10 +37,12 @@ pub enum VenvError {
         source: std::io::Error,
     },
     /// A step of the installation failed.
-    #[error("cannot {step} for the local AWS in {}: {said}", dir.display())]
+    #[error("cannot {step} for the local AWS in {}; {remedy}:{said}", dir.display())]
     Step {
         /// What was tried.
         step: &'static str,
+        /// What the user can do.
+        remedy: &'static str,
         /// The environment's directory.
         dir: PathBuf,
         /// The last lines that the tool printed.
@@ -55,19 +61,49 @@ pub async fn python(outer: &Outer, tell: impl Fn(&str)) -> Result<PathBuf, VenvE
     }
     let dir = outer.cache().join("moto-venv");
     let python = dir.join("bin/python");
-    let stamp = dir.join("requirements.installed");
-    if read_optional(&stamp)?.as_deref() == Some(REQUIREMENTS.as_bytes()) {
+    if is_complete(&dir)? {
+        return Ok(python);
+    }
+    private_dir(&outer.cache())?;
+    let _alone = alone(&outer.cache(), &tell).await?;
+    // Whoever we waited for may have made it.
+    if is_complete(&dir)? {
         return Ok(python);
     }
     tell("installing moto into the cache directory; this happens once");
-    private_dir(&outer.cache())?;
     let base = outer.var("CAPT_PYTHON").unwrap_or("python3");
     make(&dir, base, &outer.env).await?;
     let wanted = dir.join("requirements.txt");
     write_atomic(&wanted, REQUIREMENTS.as_bytes(), false)?;
     install(&dir, &python, &wanted, &outer.env).await?;
-    write_atomic(&stamp, REQUIREMENTS.as_bytes(), false)?;
+    write_atomic(&stamp(&dir), REQUIREMENTS.as_bytes(), false)?;
     Ok(python)
+}
+
+fn stamp(dir: &Path) -> PathBuf {
+    dir.join("requirements.installed")
+}
+
+fn is_complete(dir: &Path) -> Result<bool, FileError> {
+    Ok(read_optional(&stamp(dir))?.as_deref() == Some(REQUIREMENTS.as_bytes()))
+}
+
+/// Waits for whoever else installs. There is an end to it: each step of an installation has a deadline, and
+/// the lock of a dead owner is free.
+async fn alone(cache: &Path, tell: impl Fn(&str)) -> Result<FileLock, FileError> {
+    let us = format!("another capt (process {})", std::process::id());
+    let mut told = false;
+    loop {
+        match FileLock::take(&cache.join("moto-venv.lock"), &us) {
+            Ok(lock) => return Ok(lock),
+            Err(LockError::File(error)) => return Err(error),
+            Err(LockError::Held { holder, .. }) if !told => {
+                tell(&format!("waiting for {holder}, which installs moto into the cache directory"));
+                told = true;
+            }
+            Err(LockError::Held { .. }) => tokio::time::sleep(LOOK).await,
+        }
+    }
 }
 
 async fn make(dir: &Path, base: &str, env: &BTreeMap<String, String>) -> Result<(), VenvError> {
@@ -75,7 +111,7 @@ async fn make(dir: &Path, base: &str, env: &BTreeMap<String, String>) -> Result<
     let said = capture(Path::new(base), &["-m", "venv", "--clear", &target], env, Path::new("/"), MINUTES)
         .await
         .map_err(|source| VenvError::NoPython { python: base.to_owned(), source })?;
-    check("make a python environment", dir, &said)
+    check("make a python environment", NO_VENV, dir, &said)
 }
 
 async fn install(
@@ -89,17 +125,28 @@ async fn install(
     let said = capture(python, &args, env, dir, MINUTES)
         .await
         .map_err(|source| VenvError::NoPython { python: python.display().to_string(), source })?;
-    check("install moto", dir, &said)
+    check("install moto", NO_PACKAGES, dir, &said)
 }
 
 const MINUTES: Duration = Duration::from_mins(10);
+const LOOK: Duration = Duration::from_millis(200);
 
-fn check(step: &'static str, dir: &Path, said: &Said) -> Result<(), VenvError> {
+const NO_VENV: &str = "install the venv module (Debian: `apt-get install python3-venv`), name another python3 \
+                       with CAPT_PYTHON, or set CAPT_LOCAL_AWS_PYTHON to a python that has moto";
+const NO_PACKAGES: &str = "see that pip reaches its package index (network, proxy) and run the same command \
+                           again, or set CAPT_LOCAL_AWS_PYTHON to a python that has moto";
+
+fn check(step: &'static str, remedy: &'static str, dir: &Path, said: &Said) -> Result<(), VenvError> {
     if said.success {
         return Ok(());
     }
-    let text = String::from_utf8_lossy(&said.stderr);
+    // Python's venv complains on its standard output.
+    let words = if said.stderr.is_empty() { &said.stdout } else { &said.stderr };
+    let text = String::from_utf8_lossy(words);
     let lines: Vec<&str> = text.lines().rev().take(5).collect();
-    let said = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
-    Err(VenvError::Step { step, dir: dir.to_owned(), said })
+    let said = lines.into_iter().rev().fold(String::new(), |tail, line| tail + "\n  " + line);
+    Err(VenvError::Step { step, remedy, dir: dir.to_owned(), said })
 }
+
+#[cfg(test)]
+mod tests;
