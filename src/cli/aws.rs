@@ -1,9 +1,17 @@
 //! `capt aws`: the local AWS of a data directory.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
+use anyhow::bail;
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use terraform_driver::{
+    run::Run,
+    workspace::{FileLock, LockError, files::read_json},
+};
 
 use super::{
     Format,
@@ -16,6 +24,7 @@ use crate::{
         aws::LocalAws,
         serve::{self, Place},
     },
+    oneshot::{Belongs, SiteError, all, forget_all, holding},
 };
 
 /// What to do with it.
@@ -30,7 +39,7 @@ enum Command {
     /// Start it in the background, if it does not run.
     Start(Common),
     /// Stop it. It keeps what it holds in memory only: what was made in it is gone then.
-    Stop(Common),
+    Stop(Stop),
     /// Whether it runs, and where.
     Status(Common),
     /// Everything that exists in it.
@@ -48,6 +57,15 @@ struct Common {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     output: Format,
+}
+
+#[derive(Debug, clap::Args)]
+struct Stop {
+    #[command(flatten)]
+    common: Common,
+    /// Stop it even while another capt works in the data directory; what that one does then fails.
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -91,8 +109,18 @@ async fn start(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-async fn stop(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let text = if args.aws(outer).stop().await? {
+async fn stop(args: &Stop, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let data = args.common.data.path(outer);
+    let _ours = match take(&data, "`capt aws stop`") {
+        _ if args.force => None,
+        Err(LockError::Held { holder, .. }) => bail!(
+            "the data directory {} is in use by {holder}, which may need the local AWS; wait until it is done, \
+             or stop the local AWS all the same with --force",
+            data.display()
+        ),
+        lock => lock?,
+    };
+    let text = if args.common.aws(outer).stop().await? {
         "the local AWS is stopped"
     } else {
         "the local AWS was not running"
@@ -140,13 +168,14 @@ fn table(inventory: &Inventory) -> String {
         return "nothing exists\n".to_owned();
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "NAME", "STATUS", "ID"]);
+    table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "REGION", "NAME", "STATUS", "ID"]);
     for item in &inventory.items {
         let dash = || "-".to_owned();
         let shown = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(dash);
         table.add_row([
             item.service.clone(),
             item.kind.clone(),
+            shown(&item.region),
             shown(&item.name),
             shown(&item.status),
             item.id.clone(),
@@ -157,15 +186,61 @@ fn table(inventory: &Inventory) -> String {
 }
 
 async fn reset(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    super::setup::refuse_if_in_use(&args.data.path(outer))?;
+    let data = args.data.path(outer);
+    // Held to the end: an apply that began in between would lose its workspaces.
+    let _ours = take(&data, "`capt aws reset`").map_err(|error| match error {
+        LockError::Held { holder, .. } => SiteError::InUse { data: data.clone(), holder },
+        LockError::File(error) => error.into(),
+    })?;
+    refuse_if_precious(&data)?;
+    refuse_if_terraform_runs(&data)?;
     let aws = args.aws(outer);
     aws.stop().await?;
     aws.forget_memory()?;
-    let forgotten = crate::oneshot::forget_all(&args.data.path(outer))?;
+    let forgotten = forget_all(&data)?;
     output::say(&format!(
         "the local AWS is stopped, and {forgotten} workspace(s) that were made in it are forgotten"
     ));
     Ok(ExitStatus::Done)
+}
+
+/// The data directory's lock. Where there is no directory nobody works, and none is made.
+fn take(data: &Path, who: &str) -> Result<Option<FileLock>, LockError> {
+    if !data.exists() {
+        return Ok(None);
+    }
+    FileLock::take(&data.join("lock"), &format!("{who} (process {})", std::process::id())).map(Some)
+}
+
+/// What the local AWS held is gone with it; what a real account holds stays, and costs.
+fn refuse_if_precious(data: &Path) -> anyhow::Result<()> {
+    let Some(owner @ Belongs::Account(_)) = read_json(&data.join("cloud.json"))? else { return Ok(()) };
+    let count = holding(data)?.len();
+    if count > 0 {
+        bail!(
+            "the data directory {} belongs to {owner}, and {count} workspace(s) in it hold resources there that \
+             only their states know of, so nothing is forgotten; destroy them first with `capt destroy FILE --aws \
+             real --data {}`, or name the directory of a local AWS with --data",
+            data.display(),
+            data.display()
+        );
+    }
+    Ok(())
+}
+
+/// A terraform whose caller went away still writes to its workspace.
+fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
+    for (key, record) in all(data)? {
+        if let Some(run) = Run::find_alive(&record.place(data, &key))? {
+            bail!(
+                "a terraform still runs in {}, and its workspace cannot be forgotten before it has ended; \
+                 wait for it and run the same command again (what it says is in {})",
+                record.place(data, &key).dir().display(),
+                run.dir().path().display()
+            );
+        }
+    }
+    Ok(())
 }
 
 async fn serve(args: Serve, outer: &Outer) -> anyhow::Result<ExitStatus> {
