@@ -45,7 +45,7 @@ lint: check-tools ## Formatting, clippy, terraform fmt, and the dependencies' li
 	cargo fmt --all -- --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(TF) fmt -check -recursive terraform
-	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; \
+	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
 	  else echo "notice: cargo-deny is not installed, so the dependencies were not checked (cargo install cargo-deny)"; fi
 
 .PHONY: fmt
