@@ -259,3 +259,21 @@ impl Common {
         LocalAws::of(outer, &self.data.path(outer))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_inventory_tells_in_which_region_things_are() {
+        let reported = serde_json::json!({"items": [
+            {"service": "ec2", "type": "vpc", "region": "eu-west-3", "id": "vpc-1", "name": "demo", "status": ""},
+        ]});
+        let inventory: Inventory = serde_json::from_value(reported).unwrap();
+        assert_eq!(serde_json::to_value(&inventory).unwrap()["items"][0]["region"], "eu-west-3");
+        let table = table(&inventory);
+        let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["SERVICE", "TYPE", "REGION", "NAME", "STATUS", "ID"]);
+        assert_eq!(rows[1], ["ec2", "vpc", "eu-west-3", "demo", "-", "vpc-1"]);
+    }
+}

@@ -28,9 +28,6 @@ fn a_local_aws_that_lost_its_memory_is_recognised_and_explained() {
     let capt = Capt::new();
     let file = example("templates.yaml");
     capt.run(&["apply", &file]).ok();
-    let inventory = capt.run(&["aws", "inventory", "-o", "json"]).ok().report();
-    let items = inventory["items"].as_array().unwrap();
-    assert!(!items.is_empty() && items.iter().all(|it| it["region"].is_string()), "{inventory}");
     assert!(capt.run(&["aws", "status"]).ok().stdout.starts_with("running at http://127.0.0.1:"));
     capt.run(&["aws", "stop"]).ok();
 
