@@ -70,7 +70,7 @@ impl Work<'_> {
         let end = tokio::select! {
             finished = runner.run() => End::Finished(finished),
             () = progress::show(&board, bars.as_ref()) => End::Detached,
-            left = leave(&stop) => { left?; End::Detached }
+            left = leave(&stop, bars.as_ref()) => { left?; End::Detached }
         };
         if let Some(bars) = &bars {
             bars.clear()?;
@@ -89,12 +89,18 @@ impl Work<'_> {
 }
 
 /// The first signal asks terraform to stop, the second leaves it to itself.
-async fn leave(stop: &CancellationToken) -> std::io::Result<()> {
+async fn leave(stop: &CancellationToken, bars: Option<&MultiProgress>) -> std::io::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-    output::say(
-        "stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)",
-    );
+    let tell = || {
+        output::say(
+            "stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)",
+        )
+    };
+    match bars {
+        Some(bars) => bars.suspend(tell),
+        None => tell(),
+    }
     stop.cancel();
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
     Ok(())

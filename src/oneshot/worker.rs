@@ -160,7 +160,16 @@ impl fmt::Display for Outcome {
             Self::Planned(summary) => write!(f, "{}", summary.counts),
             Self::Later { reason } => write!(f, "later: {reason}"),
             Self::Applied(Counts { add, change, replace, destroy, .. }) => {
-                write!(f, "{add} added, {change} changed, {replace} replaced, {destroy} destroyed")
+                let parts =
+                    [(add, "added"), (change, "changed"), (replace, "replaced"), (destroy, "destroyed")];
+                let said: Vec<String> = parts
+                    .iter()
+                    .filter(|(count, _)| **count > 0)
+                    .map(|(count, verb)| format!("{count} {verb}"))
+                    .collect();
+                f.write_str(
+                    if said.is_empty() { "outputs changed".to_owned() } else { said.join(", ") }.as_str(),
+                )
             }
             Self::Destroyed { objects: 0 } => f.write_str("nothing was there"),
             Self::Destroyed { objects } => write!(f, "{objects} destroyed"),
