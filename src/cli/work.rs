@@ -95,7 +95,7 @@ async fn leave(stop: &CancellationToken, bars: Option<&MultiProgress>) -> std::i
     let tell = || {
         output::say(
             "stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)",
-        )
+        );
     };
     match bars {
         Some(bars) => bars.suspend(tell),

@@ -64,7 +64,7 @@ fn below(existing: &BTreeMap<Key, Record>, key: &Key) -> BTreeSet<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blueprint::Role;
+    use crate::{blueprint::Role, oneshot::record::Args};
 
     fn key(name: &str) -> Key {
         Key::new("default", name)
@@ -84,7 +84,7 @@ mod tests {
             root: String::new(),
             remote_state: false,
             begun: true,
-            args: Default::default(),
+            args: Args::default(),
             env: Vec::new(),
             retained: false,
             configuration: String::new(),

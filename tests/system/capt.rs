@@ -140,7 +140,7 @@ impl Capt {
 impl Drop for Capt {
     /// No test leaves a server behind, not even one that failed.
     fn drop(&mut self) {
-        let _best_effort = self.command(&["aws", "stop"]).output();
+        let _best_effort = self.command(&["aws", "stop", "--force"]).output();
     }
 }
 
