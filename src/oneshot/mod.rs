@@ -3,8 +3,10 @@
 mod board;
 mod doom;
 mod engine;
+mod error;
 mod fetch;
 mod graph;
+mod outcome;
 mod record;
 mod repair;
 mod runner;
@@ -16,8 +18,10 @@ use std::{fs, path::Path};
 pub use board::{Board, Line, Stage};
 pub use doom::{Fates, StillNeeded, fates};
 pub use engine::find_engine;
+pub use error::WorkError;
 pub use fetch::show as show_fetched;
 pub use graph::{Circle, Graph};
+pub use outcome::{Confirm, Doom, Goal, Outcome};
 pub use record::{Record, all, holding};
 pub use runner::{Finished, Runner, Task};
 pub use site::{Belongs, Site, SiteError, workspace};
@@ -25,7 +29,7 @@ use terraform_driver::{
     render::{Mode, Rendered},
     workspace::{FileToWrite, files::FileError},
 };
-pub use worker::{Confirm, Doom, Goal, Outcome, WorkError, Worker};
+pub use worker::Worker;
 
 /// Removes every workspace below a data directory; how many there were. For a local AWS whose memory is gone.
 pub fn forget_all(data: &Path) -> Result<usize, FileError> {

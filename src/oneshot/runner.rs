@@ -13,9 +13,11 @@ use terraform_driver::{
 
 use super::{
     board::Stage,
+    error::WorkError,
     graph::Graph,
+    outcome::{Doom, Goal, Outcome},
     record::Record,
-    worker::{Doom, Goal, Outcome, WorkError, Worker},
+    worker::Worker,
 };
 use crate::blueprint::{Blueprint, Key};
 

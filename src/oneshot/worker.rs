@@ -1,28 +1,27 @@
 //! One workspace from what is asked to what is: settle, repair, render, init, plan, guard, apply, collect.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use futures::future::BoxFuture;
 use terraform_driver::{
-    classify::{self, Failure},
     command::{PlanMode, UserArgs},
-    output::{OutputError, Outputs},
-    plan::{Counts, Intent, Policy, Reason, Summary, Verdict, guard},
-    render::{self, RenderError},
-    run::{Driver, Job, Planned, Run, StepError, interrupted_taints},
+    output::Outputs,
+    plan::{Intent, Policy, Verdict, guard},
+    render,
+    run::{Driver, Job, Planned, Run, interrupted_taints},
     state::Recovered,
-    workspace::{LockError, Workspace, WorkspaceError, files::FileError},
+    workspace::Workspace,
 };
-use thiserror::Error;
 use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     board::{Board, Stage},
-    fetch::{self, FetchError},
+    error::WorkError,
+    fetch,
+    outcome::{Confirm, Doom, Goal, Outcome},
     record::Record,
-    repair::{self, RepairError},
-    site::{Site, SiteError},
+    repair,
+    site::Site,
 };
 use crate::{
     blueprint::{
@@ -32,181 +31,6 @@ use crate::{
     manifest::ValidatedManifests,
     modules::Builtin,
 };
-
-/// Why a workspace is not as it should be.
-#[derive(Debug, Error)]
-pub enum WorkError {
-    /// Terraform or AWS said no.
-    #[error("{}", said(.0))]
-    Failed(Failure),
-    /// We were asked to stop.
-    #[error("interrupted; the same command continues")]
-    Interrupted,
-    /// The plan would harm what is protected.
-    #[error("{}; if that is meant: --approve {hash}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Blocked {
-        /// What it would do.
-        reasons: Vec<Reason>,
-        /// The plan's hash.
-        hash: String,
-    },
-    /// A person said no.
-    #[error("not confirmed; nothing was changed")]
-    NotConfirmed,
-    /// It would be looked for where it is not.
-    #[error(
-        "it holds resources in {from} and would now be in {to}; they would be made a second time. Destroy it first, \
-         or set the {what} back"
-    )]
-    Moved {
-        /// `region`, `root directory` or `backend`.
-        what: &'static str,
-        /// Where they are.
-        from: String,
-        /// Where they would be looked for.
-        to: String,
-    },
-    /// A destroy without what the apply had.
-    #[error(
-        "its template set {name} in the environment, and the files do not say it any more; add the template's file"
-    )]
-    NoEnvironment {
-        /// The variable.
-        name: String,
-    },
-    /// Something still exists after a destroy.
-    #[error("{left} resource(s) are still in the state after the destroy; run the same command again")]
-    NotEmpty {
-        /// How many.
-        left: usize,
-    },
-    /// A value is missing.
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
-    /// It cannot be rendered.
-    #[error(transparent)]
-    Render(#[from] RenderError),
-    /// Its source cannot be had.
-    #[error(transparent)]
-    Fetch(#[from] FetchError),
-    /// Another step of the driver.
-    #[error(transparent)]
-    Step(StepError),
-    /// What was interrupted cannot be looked at.
-    #[error(transparent)]
-    Repair(#[from] RepairError),
-    /// The environment of its commands.
-    #[error(transparent)]
-    Site(#[from] SiteError),
-    /// Its outputs make no sense.
-    #[error(transparent)]
-    Output(#[from] OutputError),
-    /// Another process works on it.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// Its directory.
-    #[error(transparent)]
-    Workspace(#[from] WorkspaceError),
-    /// A file.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
-
-fn said(failure: &Failure) -> String {
-    let address = failure.address.as_ref().map(|address| format!("{address}: ")).unwrap_or_default();
-    format!("{address}{}", failure.message)
-}
-
-impl From<StepError> for WorkError {
-    fn from(error: StepError) -> Self {
-        match error {
-            StepError::Interrupted { .. } => Self::Interrupted,
-            StepError::Failed { ref diagnostics, ref tail, .. } => {
-                let failure = classify::primary(diagnostics).unwrap_or_else(|| classify::classify_text(tail));
-                Self::Failed(failure)
-            }
-            other => Self::Step(other),
-        }
-    }
-}
-
-/// What became of a workspace.
-#[derive(Debug)]
-pub enum Outcome {
-    /// It was as it should be.
-    Unchanged,
-    /// A plan only.
-    Planned(Box<Summary>),
-    /// It can only be planned when another one is there.
-    Later {
-        /// Why.
-        reason: String,
-    },
-    /// It was changed.
-    Applied(Counts),
-    /// It is gone.
-    Destroyed {
-        /// How many objects were.
-        objects: usize,
-    },
-    /// It was to stay.
-    Kept,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unchanged => f.write_str("no changes"),
-            Self::Planned(summary) => write!(f, "{}", summary.counts),
-            Self::Later { reason } => write!(f, "later: {reason}"),
-            Self::Applied(Counts { add, change, replace, destroy, .. }) => {
-                let parts =
-                    [(add, "added"), (change, "changed"), (replace, "replaced"), (destroy, "destroyed")];
-                let said: Vec<String> = parts
-                    .iter()
-                    .filter(|(count, _)| **count > 0)
-                    .map(|(count, verb)| format!("{count} {verb}"))
-                    .collect();
-                f.write_str(
-                    if said.is_empty() { "outputs changed".to_owned() } else { said.join(", ") }.as_str(),
-                )
-            }
-            Self::Destroyed { objects: 0 } => f.write_str("nothing was there"),
-            Self::Destroyed { objects } => write!(f, "{objects} destroyed"),
-            Self::Kept => f.write_str("kept"),
-        }
-    }
-}
-
-/// Why a workspace is destroyed.
-#[derive(Debug, Clone)]
-pub enum Doom {
-    /// Somebody asked for it.
-    Asked,
-    /// It is not in the files any more; what is protected needs an approval.
-    Dropped {
-        /// A plan that may do harm.
-        approved: Option<String>,
-    },
-}
-
-/// How far to go.
-#[derive(Debug, Clone)]
-pub enum Goal {
-    /// Only look.
-    Plan,
-    /// Make it so.
-    Apply {
-        /// A plan that may do harm.
-        approved: Option<String>,
-    },
-}
-
-/// Asks a person whether a plan may be applied.
-pub trait Confirm: Send + Sync {
-    /// Whether it may.
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool>;
-}
 
 /// Everything that the work on one workspace needs.
 pub struct Worker<'a> {
