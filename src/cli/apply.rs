@@ -6,14 +6,14 @@ use anyhow::bail;
 
 use super::{
     Format,
-    files::Files,
+    files::{Asked, Files},
     interruptible,
     output::{self, ExitStatus},
-    setup::Setup,
+    setup::{Ready, Setup},
     work::{Work, dropped},
 };
 use crate::{
-    blueprint::Key,
+    blueprint::{Blueprint, Key},
     config::{AwsMode, Outer},
     oneshot::{Doom, Goal, Graph, Task},
 };
@@ -55,15 +55,35 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
     args.setup.refuse_identities(&asked)?;
     let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
-    let gone = dropped(&ready, &asked.blueprints)?;
-    let goal = Goal::Apply { approved: args.approve.clone() };
-    let mut tasks: BTreeMap<Key, Task> = asked
-        .blueprints
-        .iter()
-        .map(|it| (it.key.clone(), Task::Bring(Box::new(it.clone()), goal.clone())))
-        .collect();
+    let (tasks, graph) = tasks(&ready, &asked, args.approve.as_deref())?;
+    let work = Work {
+        ready: &ready,
+        manifests: &asked.manifests,
+        blueprints: &asked.blueprints,
+        tasks,
+        graph,
+        asks,
+        format: args.output,
+    };
+    let status = work.run(&args.setup).await?;
+    if status == ExitStatus::Done && args.output == Format::Text {
+        say_where(&ready, args.setup.aws);
+    }
+    Ok(status)
+}
+
+/// What to do with each workspace, and in which order.
+fn tasks(
+    ready: &Ready,
+    asked: &Asked,
+    approve: Option<&str>,
+) -> anyhow::Result<(BTreeMap<Key, Task>, Graph)> {
+    let approved = approve.map(str::to_owned);
+    let goal = Goal::Apply { approved: approved.clone() };
+    let bring = |it: &Blueprint| (it.key.clone(), Task::Bring(Box::new(it.clone()), goal.clone()));
+    let mut tasks: BTreeMap<Key, Task> = asked.blueprints.iter().map(bring).collect();
     let mut nodes: Vec<_> = asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())).collect();
-    for (key, record) in gone {
+    for (key, record) in dropped(ready, &asked.blueprints)? {
         if record.retained {
             output::say(&format!("{key} is not in the files any more and is retained"));
             continue;
@@ -74,31 +94,16 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
             needs.insert(key.clone());
         }
         nodes.push((key.clone(), BTreeSet::new()));
-        let doom = Doom::Dropped { approved: args.approve.clone() };
-        tasks.insert(key, Task::Destroy(Box::new(record), doom));
+        tasks.insert(key, Task::Destroy(Box::new(record), Doom::Dropped { approved: approved.clone() }));
     }
-    let work = Work {
-        ready: &ready,
-        manifests: &asked.manifests,
-        blueprints: &asked.blueprints,
-        tasks,
-        graph: Graph::new(nodes)?,
-        asks,
-        format: args.output,
+    Ok((tasks, Graph::new(nodes)?))
+}
+
+fn say_where(ready: &Ready, aws: AwsMode) {
+    let data = ready.site.data.display();
+    let inventory = match aws {
+        AwsMode::Local => format!("; `capt aws inventory --data {data}` lists what exists"),
+        AwsMode::Real => String::new(),
     };
-    let status = work.run(&args.setup).await?;
-    if status == ExitStatus::Done && args.output == Format::Text {
-        let inventory = match args.setup.aws {
-            AwsMode::Local => {
-                format!("; `capt aws inventory --data {}` lists what exists", ready.site.data.display())
-            }
-            AwsMode::Real => String::new(),
-        };
-        let directories = ready.site.data.join("workspaces");
-        output::say(&format!(
-            "look around: the terraform directories are in {}{inventory}",
-            directories.display()
-        ));
-    }
-    Ok(status)
+    output::say(&format!("look around: the terraform directories are in {data}/workspaces{inventory}"));
 }
