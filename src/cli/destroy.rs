@@ -11,7 +11,7 @@ use super::{
     output::{self, ExitStatus},
     report,
     setup::{Ready, Setup, refuse_if_in_use},
-    work::{Work, ask, dropped},
+    work::{Work, dropped},
 };
 use crate::{
     blueprint::{Blueprint, Key},
@@ -65,11 +65,6 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         output::say("nothing of it is there");
         return report::report(&BTreeMap::new(), &[], &ready.site.data, args.output);
     }
-    let names = doomed.keys().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    if asks && !interruptible(async { Ok(ask(&format!("Destroy {names}?")).await) }).await? {
-        output::say("not confirmed; nothing was changed");
-        return Ok(ExitStatus::Refused);
-    }
     let graph = Graph::new(doomed.iter().map(|(key, (_, after))| (key.clone(), after.clone())))?.reversed();
     let tasks = doomed.into_iter().map(|(key, (task, _))| (key, task)).collect();
     let work = Work {
@@ -78,7 +73,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         blueprints: &asked.blueprints,
         tasks,
         graph,
-        asks: false,
+        asks,
         format: args.output,
     };
     let status = work.run(&args.setup).await?;

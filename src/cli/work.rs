@@ -163,7 +163,7 @@ impl Confirm for Ask {
             if let Some(bars) = &self.bars {
                 bars.set_draw_target(ProgressDrawTarget::hidden());
             }
-            let yes = ask(&format!("{text}Apply this to {key}?")).await;
+            let yes = ask(&format!("{text}Do this to {key}?")).await;
             if let Some(bars) = &self.bars {
                 bars.set_draw_target(ProgressDrawTarget::stderr());
             }
@@ -174,7 +174,7 @@ impl Confirm for Ask {
 
 /// Asks at the terminal; anything but `yes` is a no. The answer is awaited on a thread of its own, so that
 /// Ctrl-C is heard meanwhile.
-pub(super) async fn ask(question: &str) -> bool {
+async fn ask(question: &str) -> bool {
     output::say(&format!("{question} Only `yes` is taken for one:"));
     let answer = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();

@@ -135,8 +135,11 @@ impl Worker<'_> {
         if objects > 0 {
             self.site.driver.init(&job, &digests).await?;
             let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
-            if let Doom::Dropped { approved } = intent {
-                self.check(key, &planned, approved.as_deref(), &workspace).await?;
+            match intent {
+                Doom::Dropped { approved } => {
+                    self.check(key, &planned, approved.as_deref(), &workspace).await?
+                }
+                Doom::Asked => self.ask(key, &planned, &workspace).await?,
             }
             drop(permit);
             self.mutate(key, record.eks_cluster.as_deref(), &job, &planned).await?;
@@ -256,19 +259,23 @@ impl Worker<'_> {
         workspace: &Workspace,
     ) -> Result<(), WorkError> {
         let verdict = guard(&planned.summary, &Policy::default(), Intent::Change, approved);
-        let refusal = match verdict {
-            Verdict::Refused { reasons } => {
-                WorkError::Blocked { reasons, hash: planned.summary.hash.short().to_owned() }
-            }
-            Verdict::Pass | Verdict::Approved { .. } => {
-                tokio::select! {
-                    yes = self.confirm.confirm(key, &planned.summary) => {
-                        if yes { return Ok(()) }
-                        WorkError::NotConfirmed
-                    }
-                    () = self.stop.cancelled() => WorkError::Interrupted,
+        if let Verdict::Refused { reasons } = verdict {
+            Driver::discard_plan(workspace)?;
+            return Err(WorkError::Blocked { reasons, hash: planned.summary.hash.short().to_owned() });
+        }
+        self.ask(key, planned, workspace).await
+    }
+
+    /// Shows a plan to whoever wants to be asked.
+    async fn ask(&self, key: &Key, planned: &Planned, workspace: &Workspace) -> Result<(), WorkError> {
+        let refusal = tokio::select! {
+            yes = self.confirm.confirm(key, &planned.summary) => {
+                if yes {
+                    return Ok(());
                 }
+                WorkError::NotConfirmed
             }
+            () = self.stop.cancelled() => WorkError::Interrupted,
         };
         Driver::discard_plan(workspace)?;
         Err(refusal)
