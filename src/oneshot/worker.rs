@@ -137,7 +137,7 @@ impl Worker<'_> {
             let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
             match intent {
                 Doom::Dropped { approved } => {
-                    self.check(key, &planned, approved.as_deref(), &workspace).await?
+                    self.check(key, &planned, approved.as_deref(), &workspace).await?;
                 }
                 Doom::Asked => self.ask(key, &planned, &workspace).await?,
             }
