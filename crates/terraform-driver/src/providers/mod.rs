@@ -213,8 +213,8 @@ impl Finder<'_> {
             }
         }
         // Searching costs a few thousand directory entries, so it is done only now.
-        let searched = search::search(around.roots, self.registry);
-        Ok(searched.into_iter().find_map(|dir| self.try_mirror(&dir, &FoundBy::Search)))
+        let mut searched = search::search(around.roots, self.registry);
+        Ok(searched.find_map(|dir| self.try_mirror(&dir, &FoundBy::Search)))
     }
 
     fn setting(&self, dir: &Path) -> Result<Found, ProviderError> {

@@ -34,28 +34,28 @@ pub(super) fn implied_mirrors(env: &BTreeMap<String, String>) -> Vec<PathBuf> {
 }
 
 /// Finds directories that hold one named like the registry, the shallowest first. Bounded in depth and in number, and
-/// every real directory is entered once, so loops of links end.
-pub(super) fn search(roots: &[PathBuf], registry: &str) -> Vec<PathBuf> {
+/// every real directory is entered once, so loops of links end. Lazy: who takes the first one pays for no more.
+pub(super) fn search<'a>(roots: &[PathBuf], registry: &'a str) -> impl Iterator<Item = PathBuf> + use<'a> {
     let mut queue: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 1)).collect();
     let mut entered = BTreeSet::new();
-    let mut found = Vec::new();
-    while let Some((dir, depth)) = queue.pop_front() {
-        if entered.len() >= DIRECTORIES {
-            break;
-        }
-        let Ok(real) = dir.canonicalize() else { continue };
-        if !entered.insert(real) {
-            continue;
-        }
-        for name in subdirectories(&dir) {
-            if name == registry {
-                found.push(dir.clone());
-            } else if depth < DEPTH && !name.starts_with('.') {
-                queue.push_back((dir.join(&name), depth + 1));
+    std::iter::from_fn(move || {
+        while entered.len() < DIRECTORIES
+            && let Some((dir, depth)) = queue.pop_front()
+        {
+            let Ok(real) = dir.canonicalize() else { continue };
+            if !entered.insert(real) {
+                continue;
+            }
+            let names = subdirectories(&dir);
+            let below =
+                names.iter().filter(|name| depth < DEPTH && *name != registry && !name.starts_with('.'));
+            queue.extend(below.map(|name| (dir.join(name), depth + 1)));
+            if names.iter().any(|name| name == registry) {
+                return Some(dir);
             }
         }
-    }
-    found
+        None
+    })
 }
 
 /// Links to directories count: a mirror is often one.
