@@ -4,24 +4,15 @@
 //! included, as one line of its output. That line is the only copy of finished work: it goes to
 //! `errored.tfstate`, where the next plan takes it in, and leaves the log.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use crate::{
+    events::{Event, Kind},
     run::record::{RunDir, RunSpec},
     state::Snapshots,
     workspace::files::{FileError, read_optional, write_atomic},
 };
 
-const MARK: &str = "Emergency state dump";
 const REPLACEMENT: &[u8] =
     br#"{"@level":"error","@message":"Emergency state dump (kept as errored.tfstate, removed from this log)","type":"log"}"#;
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(borrow)]
-    state: Option<&'a RawValue>,
-}
 
 /// Moves a dump, if there is one, out of the log.
 pub(crate) fn take_in(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
@@ -44,10 +35,7 @@ pub(crate) fn take_in(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
 
 /// The dump is either an object or its text, depending on the version.
 fn state_in(line: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(line).ok()?;
-    if !text.contains(MARK) {
-        return None;
-    }
-    let raw = serde_json::from_str::<Line<'_>>(text).ok()?.state?.get();
+    let Kind::EmergencyState(raw) = Event::parse(line).kind else { return None };
+    let raw = raw.0.get();
     Some(serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned()))
 }
