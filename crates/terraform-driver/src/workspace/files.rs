@@ -86,10 +86,14 @@ fn sync_dir(path: &Path) {
     }
 }
 
-/// Writes a value of ours as JSON, atomically and for our eyes only.
+/// Writes a value of ours as JSON, atomically and for our eyes only. What stands there already is not flushed to
+/// the disk a second time.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError> {
     let text = serde_json::to_vec_pretty(value)
         .map_err(|source| FileError::Garbled { path: path.to_owned(), source })?;
+    if read_optional(path)?.as_deref() == Some(text.as_slice()) {
+        return Ok(());
+    }
     write_atomic(path, &text, true)
 }
 
