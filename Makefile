@@ -12,7 +12,7 @@ CAPT = target/debug/capt
 
 .PHONY: help
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: check-tools
 check-tools:
@@ -56,6 +56,10 @@ fmt: ## Format everything
 .PHONY: bench
 bench: deps ## Measure: driver against bare terraform, rendering, event parsing
 	cargo bench --locked --bench driver
+
+.PHONY: real-kube
+real-kube: ## Build a real Kubernetes control plane from Go modules, in the cache directory (6-12 minutes, once)
+	@scripts/real-kube build
 
 .PHONY: crds
 crds: build ## Write the CRDs
