@@ -1,0 +1,13 @@
+//! Objects as JSON values: names, metadata, documents.
+
+mod document;
+mod meta;
+mod names;
+
+pub use self::{
+    document::{Document, Draft},
+    meta::{Meta, MetaMut, at, at_mut, text},
+    names::{
+        dns1035_label, dns1123_label, dns1123_subdomain, label_key, label_value, path_segment, qualified_name,
+    },
+};

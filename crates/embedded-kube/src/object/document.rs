@@ -1,0 +1,122 @@
+//! An object as the bytes that go over the wire.
+//!
+//! The store keeps serialised objects, so that a list is a concatenation and a watch event a copy: nothing is parsed to
+//! be read. The resourceVersion is not known before the write is ordered, so a [`Draft`] leaves a gap for it, and the
+//! type is at the front, so that it can be left out (items of built-in lists carry none) or exchanged (other versions).
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::failure::{Answer, Failure};
+
+/// An object that is ready but for its resourceVersion.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    type_end: usize,
+}
+
+/// A stored object. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    bytes: Bytes,
+    type_end: usize,
+}
+
+impl Draft {
+    /// Serialises an object; `apiVersion`, `kind` and `metadata` come first, a given resourceVersion is dropped.
+    pub fn of(object: &Value) -> Answer<Self> {
+        let fields = object.as_object().ok_or_else(|| Failure::internal("an object is not a JSON object"))?;
+        let mut head = Vec::with_capacity(512);
+        head.push(b'{');
+        for key in ["apiVersion", "kind"] {
+            let value = fields.get(key).and_then(Value::as_str).unwrap_or_default();
+            write_pair(&mut head, key, &Value::String(value.to_owned()))?;
+            head.push(b',');
+        }
+        let type_end = head.len();
+        head.extend_from_slice(br#""metadata":{"resourceVersion":""#);
+        let mut tail = Vec::with_capacity(512);
+        tail.push(b'"');
+        let empty = Map::new();
+        let metadata = fields.get("metadata").and_then(Value::as_object).unwrap_or(&empty);
+        for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+            tail.push(b',');
+            write_pair(&mut tail, key, value)?;
+        }
+        tail.push(b'}');
+        for (key, value) in
+            fields.iter().filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"))
+        {
+            tail.push(b',');
+            write_pair(&mut tail, key, value)?;
+        }
+        tail.push(b'}');
+        Ok(Self { head, tail, type_end })
+    }
+
+    /// Fills the gap.
+    pub fn at(&self, revision: u64) -> Document {
+        let number = revision.to_string();
+        let mut bytes = Vec::with_capacity(self.head.len() + number.len() + self.tail.len());
+        bytes.extend_from_slice(&self.head);
+        bytes.extend_from_slice(number.as_bytes());
+        bytes.extend_from_slice(&self.tail);
+        Document { bytes: bytes.into(), type_end: self.type_end }
+    }
+}
+
+impl Document {
+    /// From bytes that [`Document::bytes`] gave, as the store keeps them. `type_end` is kept beside them.
+    pub fn stored(bytes: impl Into<Bytes>, type_end: usize) -> Self {
+        let bytes = bytes.into();
+        let type_end = type_end.min(bytes.len());
+        Self { bytes, type_end }
+    }
+
+    /// The whole object.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Where the type ends: everything from here on is the object without `apiVersion` and `kind`.
+    pub fn type_end(&self) -> usize {
+        self.type_end
+    }
+
+    /// `metadata` and the rest, without the opening brace and the type.
+    pub fn body(&self) -> &[u8] {
+        self.bytes.get(self.type_end..).unwrap_or_default()
+    }
+
+    /// The object, parsed.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+}
+
+fn write_pair(out: &mut Vec<u8>, key: &str, value: &Value) -> Answer<()> {
+    serde_json::to_writer(&mut *out, key).map_err(Failure::internal)?;
+    out.push(b':');
+    serde_json::to_writer(&mut *out, value).map_err(Failure::internal)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_draft_takes_its_revision_and_puts_the_type_first() {
+        let object = json!({"spec": {"a": 1}, "kind": "Thing", "metadata": {"name": "x", "resourceVersion": "7"}, "apiVersion": "v1"});
+        let document = Draft::of(&object).unwrap().at(42);
+        let text = std::str::from_utf8(document.bytes()).unwrap();
+        assert_eq!(
+            text,
+            r#"{"apiVersion":"v1","kind":"Thing","metadata":{"resourceVersion":"42","name":"x"},"spec":{"a":1}}"#
+        );
+        assert!(document.body().starts_with(br#""metadata""#));
+    }
+}
