@@ -13,6 +13,7 @@
 //! | `schema`, `crd` | custom resources: schemas, CEL, versions, establishment |
 //! | `discovery`, `openapi` | what clients ask to find their way |
 //! | `controllers` | garbage collector, namespaces, Deployment → `ReplicaSet` → Pod → `EndpointSlice` |
+//! | `selectors` | which objects a request is about: label and field selectors |
 //! | `store` | one ordered, durable history of objects |
 //! | `faults` | trouble on request, and a log of requests, for tests |
 //! | `object`, `shape`, `failure`, `request` | words that all of them share |
@@ -35,6 +36,7 @@ mod patch;
 mod registry;
 pub mod request;
 mod schema;
+mod selectors;
 mod shape;
 mod store;
 mod types;
