@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 
 use crate::failure::{Answer, Failure};
 
+/// What stands before the resourceVersion, right after the type.
+const STAMP: &[u8] = br#""metadata":{"resourceVersion":""#;
+
 /// An object that is ready but for its resourceVersion.
 #[derive(Debug, Clone)]
 pub struct Draft {
@@ -36,7 +39,7 @@ impl Draft {
             head.push(b',');
         }
         let type_end = head.len();
-        head.extend_from_slice(br#""metadata":{"resourceVersion":""#);
+        head.extend_from_slice(STAMP);
         let mut tail = Vec::with_capacity(512);
         tail.push(b'"');
         let empty = Map::new();
@@ -90,6 +93,29 @@ impl Document {
         self.bytes.get(self.type_end..).unwrap_or_default()
     }
 
+    /// The same object with another resourceVersion, as the last state of an object that was deleted has it.
+    pub fn restamped(&self, revision: u64) -> Self {
+        let Some((start, end)) = self.stamp() else { return self.clone() };
+        let (before, after) = (self.bytes.get(..start), self.bytes.get(end..));
+        let number = revision.to_string();
+        let bytes = [before.unwrap_or_default(), number.as_bytes(), after.unwrap_or_default()].concat();
+        Self { bytes: bytes.into(), type_end: self.type_end }
+    }
+
+    /// Whether this is the object that `revision` wrote, as far as its beginning and its end tell.
+    pub fn is_stamped(&self, revision: u64) -> bool {
+        let stamp = self.stamp().and_then(|(start, end)| self.bytes.get(start..end));
+        stamp == Some(revision.to_string().as_bytes()) && self.bytes.ends_with(b"}")
+    }
+
+    /// Where the resourceVersion is, without its quotes.
+    fn stamp(&self) -> Option<(usize, usize)> {
+        let digits = self.body().strip_prefix(STAMP)?;
+        let start = self.type_end + STAMP.len();
+        let end = start + digits.iter().position(|byte| *byte == b'"')?;
+        Some((start, end))
+    }
+
     /// The object, parsed.
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
@@ -118,5 +144,17 @@ mod tests {
             r#"{"apiVersion":"v1","kind":"Thing","metadata":{"resourceVersion":"42","name":"x"},"spec":{"a":1}}"#
         );
         assert!(document.body().starts_with(br#""metadata""#));
+    }
+
+    #[test]
+    fn a_document_takes_another_revision_and_nothing_else_changes() {
+        let object = json!({"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "x"}, "data": {"resourceVersion": "42"}});
+        let draft = Draft::of(&object).unwrap();
+        let document = draft.at(9);
+        assert_eq!(document.restamped(1000), draft.at(1000));
+        assert!(document.is_stamped(9) && !document.is_stamped(90));
+        let other = Document::stored(&b"{}"[..], 7);
+        assert_eq!(other.restamped(3), other);
+        assert!(!other.is_stamped(3));
     }
 }
