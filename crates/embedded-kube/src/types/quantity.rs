@@ -1,0 +1,152 @@
+//! Quantities: amounts with a suffix, which have one canonical spelling.
+
+const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+const DECIMAL: [(&str, i32); 10] =
+    [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+
+/// How a quantity is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Binary(u32),
+    Decimal(i32),
+    Exponent(i32),
+}
+
+/// Faults of a quantity, in the real server's words.
+pub fn quantity_fault(text: &str) -> Option<&'static str> {
+    parse_quantity(text.trim()).err()
+}
+
+/// A quantity in its canonical spelling (`1000m` → `1`, `1024Mi` → `1Gi`); `None` if it is none.
+///
+/// Numbers beyond 38 digits keep the spelling they came in.
+pub fn canonical_quantity(text: &str) -> Option<String> {
+    let text = text.trim();
+    let (digits, format) = parse_quantity(text).ok()?;
+    if is_kept(&digits, format) {
+        return Some(text.to_owned());
+    }
+    let (mantissa, scale) = decimal(&digits)?;
+    match format {
+        Format::Binary(power) => binary_text(mantissa, scale, power),
+        Format::Decimal(exponent) => decimal_text(mantissa, scale.checked_add(exponent)?, false),
+        Format::Exponent(exponent) => decimal_text(mantissa, scale.checked_add(exponent)?, true),
+    }
+}
+
+/// Spellings that the real server takes for canonical and writes as they came (`1.125`, `100m`).
+fn is_kept(digits: &str, format: Format) -> bool {
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let whole = whole.trim_start_matches('-').trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let Ok(places) = i32::try_from(fraction.len()) else { return false };
+    match format {
+        Format::Binary(_) => {
+            fraction.is_empty() && whole.len() <= 8 && whole.parse().is_ok_and(|value: u64| value & 7 != 0)
+        }
+        Format::Decimal(exponent) | Format::Exponent(exponent) => {
+            let shifted = format!("{whole}{fraction}");
+            let scale = exponent.saturating_sub(places);
+            let fits = shifted.len() <= 18 && scale >= -9;
+            fits && scale % 3 == 0 && !shifted.ends_with("000") && !shifted.starts_with('0')
+        }
+    }
+}
+
+fn parse_quantity(text: &str) -> Result<(String, Format), &'static str> {
+    const FORM: &str =
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    const NUMBER: &str = "unable to parse numeric part of quantity";
+    const SUFFIX: &str = "unable to parse quantity's suffix";
+    let sign = text.len() - text.trim_start_matches(['+', '-']).len();
+    let body = text.get(sign..).ok_or(FORM)?;
+    let end = body.find(|one: char| !one.is_ascii_digit() && one != '.').unwrap_or(body.len());
+    let (number, suffix) = (body.get(..end).unwrap_or_default(), body.get(end..).unwrap_or_default());
+    if sign > 1 || text.is_empty() || number.is_empty() || !is_suffix(suffix) {
+        return Err(FORM);
+    }
+    if number.matches('.').count() > 1 || number == "." {
+        return Err(NUMBER);
+    }
+    let format = suffix_format(suffix).ok_or(SUFFIX)?;
+    Ok((format!("{}{number}", if text.starts_with('-') { "-" } else { "" }), format))
+}
+
+fn is_suffix(text: &str) -> bool {
+    let letters = text.trim_start_matches(|one: char| "eEinumkKMGTP".contains(one));
+    let unsigned = letters.strip_prefix(['+', '-']).unwrap_or(letters);
+    unsigned.bytes().all(|one| one.is_ascii_digit())
+}
+
+fn suffix_format(suffix: &str) -> Option<Format> {
+    if let Some(power) = BINARY.iter().position(|one| *one == suffix).filter(|power| *power > 0) {
+        return u32::try_from(power).ok().map(Format::Binary);
+    }
+    if let Some((_, exponent)) = DECIMAL.iter().find(|(one, _)| *one == suffix) {
+        return Some(Format::Decimal(*exponent));
+    }
+    let digits = suffix.strip_prefix(['e', 'E'])?;
+    digits.parse().ok().map(Format::Exponent)
+}
+
+/// `-1.250` → (-125, -2).
+fn decimal(text: &str) -> Option<(i128, i32)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let mantissa: i128 = format!("{whole}{fraction}")
+        .parse()
+        .or_else(
+            |error: std::num::ParseIntError| {
+                if matches!(whole, "" | "-") && fraction.is_empty() { Ok(0) } else { Err(error) }
+            },
+        )
+        .ok()?;
+    Some((mantissa, -i32::try_from(fraction.len()).ok()?))
+}
+
+/// Nothing finer than nano is kept; the rest is rounded away from zero.
+fn at_scale(mantissa: i128, scale: i32, wanted: i32) -> Option<i128> {
+    if scale >= wanted {
+        return mantissa.checked_mul(10_i128.checked_pow(u32::try_from(scale - wanted).ok()?)?);
+    }
+    let Some(divisor) = 10_i128.checked_pow(u32::try_from(wanted - scale).ok()?) else {
+        return Some(mantissa.signum());
+    };
+    let rounded = mantissa / divisor;
+    Some(if mantissa % divisor == 0 { rounded } else { rounded + mantissa.signum() })
+}
+
+fn decimal_text(mantissa: i128, scale: i32, exponent: bool) -> Option<String> {
+    let mut nano = at_scale(mantissa, scale, -9)?;
+    if nano == 0 {
+        return Some("0".to_owned());
+    }
+    let mut step = 0_usize;
+    while nano % 1000 == 0 && (exponent || step + 1 < DECIMAL.len()) {
+        nano /= 1000;
+        step += 1;
+    }
+    let power = i32::try_from(step).ok()? * 3 - 9;
+    if exponent {
+        return Some(if power == 0 { nano.to_string() } else { format!("{nano}e{power}") });
+    }
+    DECIMAL.get(step).map(|(suffix, _)| format!("{nano}{suffix}"))
+}
+
+fn binary_text(mantissa: i128, scale: i32, power: u32) -> Option<String> {
+    let factor = 1024_i128.checked_pow(power)?;
+    let exact = mantissa.checked_mul(factor)?;
+    // Below 1024, and where a fraction is left, the decimal suffixes are used.
+    let whole = at_scale(exact, scale, 0)?;
+    let is_whole = scale >= 0 || exact % 10_i128.checked_pow(scale.unsigned_abs())? == 0;
+    if !is_whole || whole.abs() < 1024 {
+        return decimal_text(exact, scale, false);
+    }
+    let mut left = whole;
+    let mut step = 0;
+    while left % 1024 == 0 && step + 1 < BINARY.len() {
+        left /= 1024;
+        step += 1;
+    }
+    BINARY.get(step).map(|suffix| format!("{left}{suffix}"))
+}

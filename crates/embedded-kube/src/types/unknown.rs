@@ -1,0 +1,87 @@
+//! Fields that a type does not have: found, and dropped. Works on shapes, so custom resources are served too.
+
+use serde_json::Value;
+
+use crate::shape::{Node, Shape, Struct};
+
+/// More than this many are not told, as the real decoder has it.
+const MOST: usize = 100;
+
+/// Paths of unknown fields in the order of the document: `spec.foo`, `spec.containers[0].bar`.
+pub fn unknown_fields(object: &Value, shape: &Shape) -> Vec<String> {
+    let mut found = Vec::new();
+    find(object, shape, &mut String::new(), &mut found);
+    found
+}
+
+fn find(value: &Value, shape: &Shape, path: &mut String, found: &mut Vec<String>) {
+    match (value, shape.node()) {
+        (Value::Object(map), Node::Struct(fields)) => {
+            for (name, inner) in map {
+                let length = enter(path, name);
+                match fields.fields.get(name) {
+                    Some(field) => find(inner, &field.shape, path, found),
+                    None if is_kept(fields, name) => {}
+                    None if found.len() < MOST => found.push(path.clone()),
+                    None => {}
+                }
+                path.truncate(length);
+            }
+        }
+        (Value::Object(map), Node::Map(values)) if has_parts(&values.values) => {
+            for (name, inner) in map {
+                let length = enter(path, name);
+                find(inner, &values.values, path, found);
+                path.truncate(length);
+            }
+        }
+        (Value::Array(items), Node::List(list)) if has_parts(&list.items) => {
+            for (index, inner) in items.iter().enumerate() {
+                let length = path.len();
+                path.push_str(&format!("[{index}]"));
+                find(inner, &list.items, path, found);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn enter(path: &mut String, name: &str) -> usize {
+    let length = path.len();
+    if length > 0 {
+        path.push('.');
+    }
+    path.push_str(name);
+    length
+}
+
+/// Drops unknown fields.
+pub fn prune(object: &mut Value, shape: &Shape) {
+    match (object, shape.node()) {
+        (Value::Object(map), Node::Struct(fields)) => {
+            map.retain(|name, inner| match fields.fields.get(name) {
+                Some(field) => {
+                    prune(inner, &field.shape);
+                    true
+                }
+                None => is_kept(fields, name),
+            });
+        }
+        (Value::Object(map), Node::Map(values)) if has_parts(&values.values) => {
+            map.values_mut().for_each(|inner| prune(inner, &values.values));
+        }
+        (Value::Array(items), Node::List(list)) if has_parts(&list.items) => {
+            items.iter_mut().for_each(|inner| prune(inner, &list.items));
+        }
+        _ => {}
+    }
+}
+
+fn is_kept(fields: &Struct, name: &str) -> bool {
+    fields.keep_unknown || fields.embedded && matches!(name, "apiVersion" | "kind" | "metadata")
+}
+
+fn has_parts(shape: &Shape) -> bool {
+    !matches!(shape.node(), Node::Any | Node::Scalar(_))
+}
