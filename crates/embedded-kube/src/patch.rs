@@ -7,10 +7,15 @@
 mod arbitrary;
 mod json;
 mod merge;
+#[cfg(test)]
+mod shapes;
+mod strategic;
 mod syntax;
+mod words;
 
 pub use self::{
     json::json_patch,
     merge::merge_patch,
+    strategic::strategic_merge,
     syntax::{duplicate_fields, json_patch_faults},
 };

@@ -1,0 +1,273 @@
+//! Strategic merge patch: like a merge patch, but lists that say so merge by key, and directives steer it.
+//!
+//! Directives: `$patch` (delete, replace), `$retainKeys`, `$setElementOrder/<list>`, `$deleteFromPrimitiveList/<list>`.
+
+mod lists;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use self::lists::{Items, Order};
+use super::{json::unprocessable, syntax, words};
+use crate::{
+    failure::{Answer, Failure, quoted},
+    shape::{Node, Patch, Shape},
+};
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const ORDER: &str = "$setElementOrder";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+
+/// Why a patch does not apply.
+#[derive(Debug)]
+enum Fault {
+    /// The patch breaks the rules of its format.
+    Format(&'static str),
+    /// Well-formed, but it cannot be.
+    Content,
+    /// What the real server answers with an error that has no status of its own.
+    Other(String),
+}
+
+type Outcome<T> = Result<T, Fault>;
+
+impl Fault {
+    fn wrong_type(expected: &str, actual: &Value) -> Self {
+        Self::Other(format!("expected a {expected}, but received a {}", words::type_of(actual)))
+    }
+
+    fn no_merge_key(item: &Value, key: &str) -> Self {
+        Self::Other(format!("map: {} does not contain declared merge key: {key}", words::plain(item)))
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Format(text) => Self::bad_request(text),
+            Fault::Content => unprocessable(),
+            Fault::Other(text) => Self::new(500, "", text, None),
+        }
+    }
+}
+
+/// The object after a strategic merge patch.
+pub fn strategic_merge(object: &Value, patch: &[u8], shape: &Shape) -> Answer<Value> {
+    let patch = match syntax::parse(patch).map_err(Failure::bad_request)? {
+        Value::Object(patch) => patch,
+        Value::Null => Map::new(),
+        other => {
+            let what = syntax::type_name(&other);
+            return Err(Failure::bad_request(format!(
+                "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            )));
+        }
+    };
+    let original = object.as_object().cloned().unwrap_or_default();
+    Ok(Value::Object(merge_map(original, patch, shape)?))
+}
+
+fn merge_map(
+    mut original: Map<String, Value>,
+    mut patch: Map<String, Value>,
+    shape: &Shape,
+) -> Outcome<Map<String, Value>> {
+    if let Some(directive) = patch.get(DIRECTIVE) {
+        return match directive.as_str() {
+            Some("replace") => {
+                patch.shift_remove(DIRECTIVE);
+                Ok(patch)
+            }
+            Some("delete") => Ok(Map::new()),
+            _ => Err(unknown_directive(directive, &Value::Object(patch.clone()))),
+        };
+    }
+    retain_keys(&mut original, &mut patch)?;
+    set_orders(&mut original, &mut patch, shape)?;
+    for (key, value) in patch {
+        if key.starts_with(DELETE_FROM) {
+            let key = suffix(&key, DELETE_FROM, "invalid patch format of primitive list")?;
+            delete_items(&mut original, &key, value, shape)?;
+        } else {
+            merge_field(&mut original, key, value, shape)?;
+        }
+    }
+    Ok(original)
+}
+
+fn unknown_directive(directive: &Value, patch: &Value) -> Fault {
+    Fault::Other(format!("unknown patch type: {} in map: {}", words::plain(directive), words::plain(patch)))
+}
+
+fn merge_field(original: &mut Map<String, Value>, key: String, value: Value, shape: &Shape) -> Outcome<()> {
+    if value.is_null() {
+        original.shift_remove(&key);
+        return Ok(());
+    }
+    let merged = match (original.get_mut(&key).map(Value::take), value) {
+        (Some(Value::Object(old)), Value::Object(new)) => {
+            let (field, _patch) = lookup(shape, &key)?;
+            Some(Value::Object(merge_map(old, new, field)?))
+        }
+        (Some(Value::Array(old)), Value::Array(new)) => {
+            let (items, patch) = lookup_list(shape, &key)?;
+            Some(Value::Array(merge_list(old, new, items, patch)?))
+        }
+        (_, mut new) => {
+            discard_nulls(&mut new);
+            without_directives(new)
+        }
+    };
+    match merged {
+        Some(merged) => {
+            original.insert(key, merged);
+        }
+        None => {
+            original.shift_remove(&key);
+        }
+    }
+    Ok(())
+}
+
+fn delete_items(original: &mut Map<String, Value>, key: &str, unwanted: Value, shape: &Shape) -> Outcome<()> {
+    if unwanted.is_null() {
+        original.shift_remove(key);
+        return Ok(());
+    }
+    let (Some(Value::Array(list)), Value::Array(unwanted)) = (original.get_mut(key), unwanted) else {
+        return Ok(());
+    };
+    lookup_list(shape, key)?;
+    *list = lists::deleted(std::mem::take(list), &unwanted)?;
+    Ok(())
+}
+
+/// Items merge where the field says so; otherwise the patch is the list.
+fn merge_list(old: Vec<Value>, new: Vec<Value>, items: &Shape, patch: &Patch) -> Outcome<Vec<Value>> {
+    if patch.merge { lists::merged(old, new, items, &patch.key) } else { Ok(new) }
+}
+
+fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Outcome<()> {
+    let wrong = Fault::Format("invalid patch format of retainKeys");
+    let keys = match patch.shift_remove(RETAIN_KEYS) {
+        None => return Ok(()),
+        Some(Value::Array(keys)) => keys,
+        Some(_) => return Err(wrong),
+    };
+    let keys: std::collections::HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let is_steered = |key: &str| key.starts_with(DELETE_FROM) || key.starts_with(ORDER);
+    if patch.iter().any(|(key, value)| !value.is_null() && !is_steered(key) && !keys.contains(key.as_str())) {
+        return Err(wrong);
+    }
+    original.retain(|key, _| keys.contains(key.as_str()));
+    Ok(())
+}
+
+/// Merges and orders every list that comes with `$setElementOrder`; what is done is taken out of the patch.
+fn set_orders(
+    original: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    shape: &Shape,
+) -> Outcome<()> {
+    let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
+    for directive in directives {
+        let Some(order) = patch.shift_remove(&directive) else { continue };
+        let Value::Array(order) = order else {
+            return Err(Fault::wrong_type("[]interface {}", &order));
+        };
+        let key = suffix(&directive, ORDER, "invalid patch format of setElementOrder list")?;
+        let old = list_of(original.get(&key))?;
+        let new = list_of(patch.get(&key))?;
+        let (items, strategy) = lookup_list(shape, &key)?;
+        lists::check_order(new.as_deref().unwrap_or_default(), &order, &strategy.key)?;
+        let merged = match (&old, new) {
+            (None, None) => continue,
+            (Some(old), None) => old.clone(),
+            (None, Some(new)) => new.into_iter().filter_map(without_directives).collect(),
+            (Some(old), Some(new)) => merge_list(old.clone(), new, items, strategy)?,
+        };
+        let live = old.unwrap_or_default();
+        if live.is_empty() && merged.is_empty() {
+            return Err(Fault::Other("no elements in any of the given slices".to_owned()));
+        }
+        let sorted =
+            Items { list: merged, key: &strategy.key }.ordered(&Order::of(&order), &Order::of(&live))?;
+        original.insert(key.clone(), Value::Array(sorted));
+        patch.shift_remove(&key);
+    }
+    Ok(())
+}
+
+fn list_of(value: Option<&Value>) -> Outcome<Option<Vec<Value>>> {
+    match value {
+        None => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list.clone())),
+        Some(other) => Err(Fault::wrong_type("[]interface {}", other)),
+    }
+}
+
+fn suffix(directive: &str, prefix: &str, otherwise: &'static str) -> Outcome<String> {
+    match directive.split_once('/') {
+        Some((head, key)) if head == prefix => Ok(key.to_owned()),
+        _ => Err(Fault::Format(otherwise)),
+    }
+}
+
+/// A field of a struct and how it merges.
+fn lookup<'a>(shape: &'a Shape, key: &str) -> Outcome<(&'a Shape, &'a Patch)> {
+    let Node::Struct(fields) = shape.node() else {
+        let kind = match shape.node() {
+            Node::Map(_) => "map",
+            Node::List(_) => "slice",
+            Node::Any | Node::Struct(_) => "interface",
+            Node::Scalar(_) => "string",
+        };
+        return Err(Fault::Other(format!(
+            "merging an object in json but data type is not struct, instead is: {kind}"
+        )));
+    };
+    let exact = fields.fields.get(key);
+    let folded =
+        || fields.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, field)| field);
+    let field = exact.or_else(folded).ok_or_else(|| {
+        let name = shape.name().and_then(|name| name.rsplit('.').next()).unwrap_or_default();
+        Fault::Other(format!("unable to find api field in struct {name} for the json field {}", quoted(key)))
+    })?;
+    Ok((&field.shape, &field.patch))
+}
+
+fn lookup_list<'a>(shape: &'a Shape, key: &str) -> Outcome<(&'a Shape, &'a Patch)> {
+    let (field, patch) = lookup(shape, key)?;
+    let items = field
+        .items()
+        .ok_or_else(|| Fault::Other("expected slice or array type, but got: struct".to_owned()))?;
+    Ok((items, patch))
+}
+
+/// Drops nulls of objects, at any depth.
+fn discard_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(discard_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(discard_nulls),
+        _ => {}
+    }
+}
+
+/// A value that is new: objects that are directives themselves are left out.
+fn without_directives(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => Some(Value::Object(
+            map.into_iter()
+                .filter_map(|(key, value)| without_directives(value).map(|value| (key, value)))
+                .collect(),
+        )),
+        Value::Array(list) => Some(Value::Array(list.into_iter().filter_map(without_directives).collect())),
+        scalar => Some(scalar),
+    }
+}
