@@ -1,0 +1,163 @@
+//! A real control plane: etcd, kube-apiserver and kube-controller-manager on free ports, gone when dropped.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use kube::{Client, Config, config::{KubeConfigOptions, Kubeconfig}};
+use tempfile::TempDir;
+use tokio::{process::Child, time::Instant};
+
+use crate::{exec, pki::Pki};
+
+/// Controllers that the cases need. The publisher of the root certificate is left out: it puts a ConfigMap into every
+/// namespace at a moment of its own.
+const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
+    serviceaccount-token-controller,clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,\
+    endpointslice-mirroring-controller,deployment-controller,replicaset-controller";
+
+/// Admission that serves controllers which are not here: tokens mounted into pods, taints until a node is seen ready.
+const WITHOUT_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
+
+/// The running control plane.
+pub struct RealKube {
+    /// The administrator's kubeconfig.
+    pub kubeconfig: PathBuf,
+    // Dropped in this order: the controllers before the server before its store before the data.
+    _processes: Vec<Child>,
+    _directory: TempDir,
+}
+
+impl RealKube {
+    /// Starts it and waits until its controllers work.
+    pub async fn start(bin: &Path) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("real-kube-").tempdir()?;
+        let home = directory.path().to_owned();
+        let pki = Pki::make(&home)?;
+        let ports = Ports::find()?;
+        let server = format!("https://127.0.0.1:{}", ports.api);
+        let kubeconfig = home.join("admin.kubeconfig");
+        fs::write(&kubeconfig, pki.kubeconfig("admin", &server)?)?;
+        fs::write(home.join("kcm.kubeconfig"), pki.kubeconfig("kcm", &server)?)?;
+
+        let etcd = exec::serve(&bin.join("etcd"), &etcd_arguments(&home, &ports), &home.join("etcd.log"))?;
+        let api = exec::serve(&bin.join("kube-apiserver"), &api_arguments(&home, &ports), &home.join("api.log"))?;
+        let client = client(&kubeconfig).await?;
+        ready(&client, "/readyz", &home.join("api.log")).await?;
+        let controllers =
+            exec::serve(&bin.join("kube-controller-manager"), &kcm_arguments(&home, &ports), &home.join("kcm.log"))?;
+        ready(&client, "/api/v1/namespaces/default/serviceaccounts/default", &home.join("kcm.log")).await?;
+        Ok(Self { kubeconfig, _processes: vec![controllers, api, etcd], _directory: directory })
+    }
+
+    /// The directory of the data, the logs and the keys.
+    pub fn directory(&self) -> &Path {
+        self._directory.path()
+    }
+}
+
+/// A client from a kubeconfig.
+pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    // The cases look at refusals, they do not want to outlast them.
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+struct Ports {
+    etcd: u16,
+    peer: u16,
+    api: u16,
+    kcm: u16,
+}
+
+impl Ports {
+    fn find() -> Result<Self> {
+        // All held at once, so that they differ; let go together, just before they are taken.
+        let held: Vec<TcpListener> =
+            (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
+        let mut ports = Vec::new();
+        for listener in &held {
+            ports.push(listener.local_addr()?.port());
+        }
+        let [etcd, peer, api, kcm] = ports[..] else { bail!("four listeners have four ports") };
+        Ok(Self { etcd, peer, api, kcm })
+    }
+}
+
+fn etcd_arguments(home: &Path, ports: &Ports) -> Vec<String> {
+    let client = format!("http://127.0.0.1:{}", ports.etcd);
+    let peer = format!("http://127.0.0.1:{}", ports.peer);
+    vec![
+        "--name=e".into(),
+        format!("--data-dir={}", home.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=e={peer}"),
+        "--unsafe-no-fsync".into(),
+        "--log-level=warn".into(),
+    ]
+}
+
+fn api_arguments(home: &Path, ports: &Ports) -> Vec<String> {
+    let file = |name: &str| home.join(name).display().to_string();
+    vec![
+        format!("--etcd-servers=http://127.0.0.1:{}", ports.etcd),
+        "--bind-address=127.0.0.1".into(),
+        "--advertise-address=127.0.0.1".into(),
+        format!("--secure-port={}", ports.api),
+        format!("--tls-cert-file={}", file("apiserver.crt")),
+        format!("--tls-private-key-file={}", file("apiserver.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        "--service-account-issuer=https://kubernetes.default.svc".into(),
+        format!("--service-account-key-file={}", file("sa.pub")),
+        format!("--service-account-signing-key-file={}", file("sa.key")),
+        "--authorization-mode=RBAC".into(),
+        "--service-cluster-ip-range=10.96.0.0/16".into(),
+        "--endpoint-reconciler-type=none".into(),
+        "--allow-privileged=true".into(),
+        format!("--disable-admission-plugins={WITHOUT_ADMISSION}"),
+    ]
+}
+
+fn kcm_arguments(home: &Path, ports: &Ports) -> Vec<String> {
+    let file = |name: &str| home.join(name).display().to_string();
+    vec![
+        format!("--kubeconfig={}", file("kcm.kubeconfig")),
+        format!("--service-account-private-key-file={}", file("sa.key")),
+        "--use-service-account-credentials=true".into(),
+        "--leader-elect=false".into(),
+        "--bind-address=127.0.0.1".into(),
+        format!("--secure-port={}", ports.kcm),
+        format!("--cert-dir={}", file("kcm-certs")),
+        format!("--controllers={CONTROLLERS}"),
+    ]
+}
+
+async fn ready(client: &Client, path: &str, log: &Path) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    loop {
+        let request = http::Request::get(path).body(kube::client::Body::empty())?;
+        if client.send(request).await.is_ok_and(|answer| answer.status().is_success()) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let log = fs::read_to_string(log).unwrap_or_default();
+            let end: Vec<&str> = log.lines().rev().take(15).collect();
+            bail!("{path} is not ready after a minute; the log ends with\n{}", end.join("\n"));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Starts the control plane in `bin`, with a note of what failed.
+pub(crate) async fn start(bin: &Path) -> Result<RealKube> {
+    RealKube::start(bin).await.with_context(|| format!("start the real control plane of {}", bin.display()))
+}

@@ -1,0 +1,61 @@
+//! The cases, a file for each area. They are written from what Kubernetes does.
+
+use conformance::Case;
+use serde_json::{Value, json};
+
+mod apply;
+mod create;
+mod delete;
+mod gc;
+mod patch;
+mod read;
+mod strategic;
+mod update;
+mod watch;
+
+pub(crate) const CM: &str = "/api/v1/namespaces/{ns}/configmaps";
+pub(crate) const SECRETS: &str = "/api/v1/namespaces/{ns}/secrets";
+pub(crate) const PODS: &str = "/api/v1/namespaces/{ns}/pods";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/{ns}/deployments";
+
+/// All cases.
+pub(crate) fn all() -> Vec<Case> {
+    [read::cases(), create::cases(), update::cases(), patch::cases(), strategic::cases(), delete::cases(), apply::cases(), gc::cases(), watch::cases()].into_iter().flatten().collect()
+}
+
+/// A ConfigMap with one entry.
+pub(crate) fn cm(name: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "k": "v" } })
+}
+
+/// A ConfigMap with labels.
+pub(crate) fn labelled(name: &str, labels: Value) -> Value {
+    json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "labels": labels } })
+}
+
+/// A Pod with one container.
+pub(crate) fn pod(name: &str) -> Value {
+    json!({ "metadata": { "name": name }, "spec": { "containers": [{ "name": "c", "image": "i" }] } })
+}
+
+/// A Deployment of pods with one container.
+pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [{ "name": "c", "image": "i:1" }] },
+            },
+        },
+    })
+}
+
+/// A custom resource of the case, from its other fields.
+pub(crate) fn w(mut object: Value) -> Value {
+    object["apiVersion"] = json!("{id}.example.com/v1");
+    object["kind"] = json!("Widget");
+    object
+}
