@@ -6,17 +6,13 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::{process::Child, time::Instant};
 
-use crate::{
-    Answer, Patch, Req, Shell, Watch,
-    exec::Kubectl,
-    subject::Subject,
-};
+use crate::{Answer, Patch, Req, Shell, Watch, exec::Kubectl, subject::Subject};
 
 /// What a case saw, in order, by name.
 pub type Transcript = Map<String, Value>;
 
 /// How long a condition may take to come true: controllers of the real server retry after five seconds at times.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The world of one case.
 pub struct Context {
@@ -136,7 +132,17 @@ impl Context {
 
     /// Reads until the answer is as wanted, and returns it; not noted.
     pub async fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Result<Answer> {
-        let deadline = Instant::now() + PATIENCE;
+        self.until_within(PATIENCE, path, wanted).await
+    }
+
+    /// The same with another patience.
+    pub async fn until_within(
+        &self,
+        patience: Duration,
+        path: &str,
+        wanted: impl Fn(&Answer) -> bool,
+    ) -> Result<Answer> {
+        let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);
         loop {
             let answer = self.send(Req::get(path)).await?;
@@ -144,7 +150,12 @@ impl Context {
                 return Ok(answer);
             }
             if Instant::now() > deadline {
-                bail!("{} is not as wanted after {PATIENCE:?}: {} {}", self.fill(path), answer.code, answer.body);
+                bail!(
+                    "{} is not as wanted after {patience:?}: {} {}",
+                    self.fill(path),
+                    answer.code,
+                    answer.body
+                );
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(200));

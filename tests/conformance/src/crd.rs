@@ -40,7 +40,8 @@ impl Widgets {
     /// With a spec and a status that take anything, the status a subresource.
     pub fn open() -> Self {
         let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-        Self::with(json!({ "type": "object", "properties": { "spec": anything, "status": anything } })).status()
+        Self::with(json!({ "type": "object", "properties": { "spec": anything, "status": anything } }))
+            .status()
     }
 
     /// With the status subresource.

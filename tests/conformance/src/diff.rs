@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_difference_names_its_place() {
-        let found = differences(&transcript(json!({ "a": [1, 2] })), &transcript(json!({ "a": [1, 3], "b": 0 })));
+        let found =
+            differences(&transcript(json!({ "a": [1, 2] })), &transcript(json!({ "a": [1, 3], "b": 0 })));
         let places: Vec<&str> = found.iter().map(|difference| difference.place.as_str()).collect();
         assert_eq!(places, ["/seen/a/1", "/seen/b"]);
     }

@@ -14,7 +14,8 @@ const DEPTH: usize = 64;
 /// writes its fields does not matter; the order of observations and of lists does.
 pub fn normalise(transcript: &Transcript, keep_managed_fields: bool) -> Transcript {
     let mut chosen = Chosen { keep_managed_fields, ..Chosen::default() };
-    let sorted: Transcript = transcript.iter().map(|(name, value)| (name.clone(), sorted(value, DEPTH))).collect();
+    let sorted: Transcript =
+        transcript.iter().map(|(name, value)| (name.clone(), sorted(value, DEPTH))).collect();
     for value in sorted.values() {
         chosen.collect(value, DEPTH);
     }
@@ -79,7 +80,10 @@ impl Chosen {
             Value::Object(fields) if depth > 0 => {
                 let keeps = self.keep_managed_fields;
                 let kept = fields.iter().filter(|(key, _)| keeps || key.as_str() != "managedFields");
-                Value::Object(kept.map(|(key, value)| (self.text("", key), self.rewrite(key, value, depth - 1))).collect())
+                Value::Object(
+                    kept.map(|(key, value)| (self.text("", key), self.rewrite(key, value, depth - 1)))
+                        .collect(),
+                )
             }
             Value::Array(items) if depth > 0 => {
                 items.iter().map(|item| self.rewrite(key, item, depth - 1)).collect()
@@ -142,6 +146,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\b10\.96\.\d+\.\d+", "CLUSTERIP"),
         (r#"resourceVersion: "\d+""#, r#"resourceVersion: "RV""#),
         (r#""resourceVersion":"\d+""#, r#""resourceVersion":"RV""#),
+        (r"too old resource version: \d+ \(\d+\)", "too old resource version: OLD (OLDEST)"),
         (r"/tmp/(LIVE|MERGED)-\d+", "/tmp/$1"),
     ]
     .map(|(text, name)| (pattern(text), name))
@@ -167,7 +172,10 @@ mod tests {
 
     #[test]
     fn the_order_of_fields_does_not_matter() {
-        assert_eq!(normal(json!({ "b": 1, "a": 2 })).to_string(), normal(json!({ "a": 2, "b": 1 })).to_string());
+        assert_eq!(
+            normal(json!({ "b": 1, "a": 2 })).to_string(),
+            normal(json!({ "a": 2, "b": 1 })).to_string()
+        );
     }
 
     #[test]

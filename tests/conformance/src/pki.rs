@@ -24,7 +24,12 @@ impl<'a> Pki<'a> {
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
         fs::write(directory.join("ca.crt"), authority.pem())?;
         let pki = Self { directory, authority };
-        pki.certificate("apiserver", "kube-apiserver", None, &["localhost", "127.0.0.1", "kubernetes.default.svc"])?;
+        pki.certificate(
+            "apiserver",
+            "kube-apiserver",
+            None,
+            &["localhost", "127.0.0.1", "kubernetes.default.svc"],
+        )?;
         pki.certificate("admin", "admin", Some("system:masters"), &[])?;
         pki.certificate("kcm", "system:kube-controller-manager", None, &[])?;
         let accounts = KeyPair::generate()?;
@@ -34,7 +39,8 @@ impl<'a> Pki<'a> {
     }
 
     fn certificate(&self, file: &str, name: &str, group: Option<&str>, hosts: &[&str]) -> Result<()> {
-        let mut params = CertificateParams::new(hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>())?;
+        let mut params =
+            CertificateParams::new(hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>())?;
         params.distinguished_name.push(DnType::CommonName, name);
         if let Some(group) = group {
             params.distinguished_name.push(DnType::OrganizationName, group);
@@ -53,7 +59,8 @@ impl<'a> Pki<'a> {
 
     /// A kubeconfig of one of the users, in JSON, which is YAML.
     pub(crate) fn kubeconfig(&self, user: &str, server: &str) -> Result<String> {
-        let data = |file: String| -> Result<String> { Ok(STANDARD.encode(fs::read(self.directory.join(file))?)) };
+        let data =
+            |file: String| -> Result<String> { Ok(STANDARD.encode(fs::read(self.directory.join(file))?)) };
         Ok(serde_json::json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "conformance",
             "contexts": [{ "name": "conformance", "context": { "cluster": "conformance", "user": user } }],

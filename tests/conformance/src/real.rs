@@ -8,9 +8,17 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use kube::{Client, Config, config::{KubeConfigOptions, Kubeconfig}};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use tempfile::TempDir;
-use tokio::{process::Child, time::Instant};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    process::Child,
+    time::Instant,
+};
 
 use crate::{exec, pki::Pki};
 
@@ -45,12 +53,17 @@ impl RealKube {
         fs::write(home.join("kcm.kubeconfig"), pki.kubeconfig("kcm", &server)?)?;
 
         let etcd = exec::serve(&bin.join("etcd"), &etcd_arguments(&home, &ports), &home.join("etcd.log"))?;
-        let api = exec::serve(&bin.join("kube-apiserver"), &api_arguments(&home, &ports), &home.join("api.log"))?;
+        let api =
+            exec::serve(&bin.join("kube-apiserver"), &api_arguments(&home, &ports), &home.join("api.log"))?;
         let client = client(&kubeconfig).await?;
         ready(&client, "/readyz", &home.join("api.log")).await?;
-        let controllers =
-            exec::serve(&bin.join("kube-controller-manager"), &kcm_arguments(&home, &ports), &home.join("kcm.log"))?;
+        let controllers = exec::serve(
+            &bin.join("kube-controller-manager"),
+            &kcm_arguments(&home, &ports),
+            &home.join("kcm.log"),
+        )?;
         ready(&client, "/api/v1/namespaces/default/serviceaccounts/default", &home.join("kcm.log")).await?;
+        compact(ports.etcd).await?;
         Ok(Self { kubeconfig, _processes: vec![controllers, api, etcd], _directory: directory })
     }
 
@@ -155,6 +168,23 @@ async fn ready(client: &Client, path: &str, log: &Path) -> Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Forgets the first revisions, so that there is a past that is gone.
+async fn compact(etcd: u16) -> Result<()> {
+    let body = r#"{"revision":20,"physical":true}"#;
+    let request = format!(
+        "POST /v3/kv/compaction HTTP/1.1\r\nhost: etcd\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(("127.0.0.1", etcd)).await.context("connect to etcd")?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    if !answer.starts_with("HTTP/1.1 200") {
+        bail!("etcd did not compact: {answer}");
+    }
+    Ok(())
 }
 
 /// Starts the control plane in `bin`, with a note of what failed.

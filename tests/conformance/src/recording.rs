@@ -17,7 +17,8 @@ fn path(id: &str) -> PathBuf {
 /// calls kubectl: its words change from version to version.
 pub(crate) fn read(id: &str, kubectl: Option<&str>) -> Result<Option<Transcript>> {
     let Ok(text) = fs::read_to_string(path(id)) else { return Ok(None) };
-    let mut recording: Value = serde_json::from_str(&text).with_context(|| format!("read the recording of {id}"))?;
+    let mut recording: Value =
+        serde_json::from_str(&text).with_context(|| format!("read the recording of {id}"))?;
     let recorded_with = recording["kubectl"].as_str();
     if recorded_with.is_some() && recorded_with != kubectl {
         return Ok(None);

@@ -102,7 +102,10 @@ pub(crate) fn progress(line: &Line) {
         Verdict::Failed(why) => say(&format!("FAILED   {} ({took} ms)\n    {why}", line.id)),
     }
     if let Some(stale) = &line.stale {
-        say(&format!("STALE    {}: the real server does not answer as recorded; `make conformance RECORD=1` if it is right: {stale}", line.id));
+        say(&format!(
+            "STALE    {}: the real server does not answer as recorded; `make conformance RECORD=1` if it is right: {stale}",
+            line.id
+        ));
     }
     if line.is_accepted_in_vain() {
         say(&format!("EQUAL    {}: take it off accepted.json", line.id));
@@ -139,11 +142,15 @@ fn rows(lines: &[Line]) -> String {
     let mut text = String::new();
     let mut sums = sums(lines);
     let total = sums.remove("total").unwrap_or_default();
-    let _ = writeln!(text, "| {:<14} | cases | equal | differing, accepted | differing | not compared |", "area");
+    let _ =
+        writeln!(text, "| {:<14} | cases | equal | differing, accepted | differing | not compared |", "area");
     let _ = writeln!(text, "|{:-<16}|------:|------:|--------------------:|----------:|-------------:|", "");
     for (area, sum) in sums.iter().map(|(area, sum)| (*area, sum)).chain([("**total**", &total)]) {
         let Sum { cases, equal, accepted, differing, other } = sum;
-        let _ = writeln!(text, "| {area:<14} | {cases:>5} | {equal:>5} | {accepted:>19} | {differing:>9} | {other:>12} |");
+        let _ = writeln!(
+            text,
+            "| {area:<14} | {cases:>5} | {equal:>5} | {accepted:>19} | {differing:>9} | {other:>12} |"
+        );
     }
     text
 }
@@ -154,7 +161,8 @@ pub(crate) fn table(lines: &[Line], took: Duration) {
     for line in lines.iter().filter(|line| line.is_accepted()) {
         say(&format!("accepted: {}: {}", line.id, line.accepted.as_deref().unwrap_or_default()));
     }
-    let failing: Vec<&str> = lines.iter().filter(|line| !line.passes()).map(|line| line.id.as_str()).collect();
+    let failing: Vec<&str> =
+        lines.iter().filter(|line| !line.passes()).map(|line| line.id.as_str()).collect();
     say(&format!("{} cases, {} not passing, {:.1} s", lines.len(), failing.len(), took.as_secs_f32()));
     failing.iter().for_each(|id| say(&format!("  {id}")));
 }

@@ -118,7 +118,9 @@ pub async fn run(plan: Plan) -> Result<bool> {
         report::document(&lines)?;
     }
     if subjects.real.is_none() {
-        report::say("\n!!! (b) WAS SKIPPED: there is no real control plane here, so only the recordings were compared.");
+        report::say(
+            "\n!!! (b) WAS SKIPPED: there is no real control plane here, so only the recordings were compared.",
+        );
         report::say("!!! `make conformance` builds one (Go is needed) and runs both.");
     }
     Ok(lines.iter().all(Line::passes) && (subjects.real.is_some() || !settings.require_real))
@@ -152,10 +154,16 @@ impl Subjects {
 }
 
 /// Runs one case everywhere and says how it went.
-async fn judge(case: &Case, subjects: &Subjects, settings: &Settings, accepted: &BTreeMap<String, String>) -> Line {
+async fn judge(
+    case: &Case,
+    subjects: &Subjects,
+    settings: &Settings,
+    accepted: &BTreeMap<String, String>,
+) -> Line {
     let id = case.id();
     let started = Instant::now();
-    let (real, embedded) = futures::join!(perform(case, subjects.real.as_ref()), perform(case, subjects.embedded.as_ref()));
+    let (real, embedded) =
+        futures::join!(perform(case, subjects.real.as_ref()), perform(case, subjects.embedded.as_ref()));
     let kubectl = subjects.kubectl_version.as_deref();
     let mut line = Line::new(case.area, id.clone(), started.elapsed(), accepted.get(&id).cloned());
     let expected = match real {

@@ -37,7 +37,11 @@ impl Watch {
     pub async fn take(&mut self, count: usize) -> Result<Vec<Value>> {
         let mut events = Vec::with_capacity(count);
         for number in 0..count {
-            events.push(self.next().await.with_context(|| format!("event {} of {count}, after {events:?}", number + 1))?);
+            events.push(
+                self.next()
+                    .await
+                    .with_context(|| format!("event {} of {count}, after {events:?}", number + 1))?,
+            );
         }
         Ok(events)
     }
@@ -45,7 +49,9 @@ impl Watch {
     /// All events until the server ends the watch.
     pub async fn rest(&mut self) -> Result<Vec<Value>> {
         let mut events = Vec::new();
-        while let Some(event) = tokio::time::timeout(PATIENCE, self.read_line()).await.context("the watch does not end")?? {
+        while let Some(event) =
+            tokio::time::timeout(PATIENCE, self.read_line()).await.context("the watch does not end")??
+        {
             events.push(event);
         }
         Ok(events)

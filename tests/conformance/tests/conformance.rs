@@ -1,5 +1,10 @@
 //! `cargo test -p conformance --test conformance -- [FILTER…] [--list] [--record] [--real-only] [--embedded-only]`
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by panicking"
+)]
 
 mod cases;
 

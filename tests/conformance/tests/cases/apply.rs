@@ -76,7 +76,13 @@ async fn applies(c: &mut Context, steps: &[(&str, Value)]) -> Outcome {
 
 async fn apply_creates(c: &mut Context) -> Outcome {
     applies(c, &[("one", data(json!({ "k": "v" })))]).await?;
-    c.apply("namespace", "one", "/api/v1/namespaces/x-{id}", json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "x-{id}" } })).await?;
+    c.apply(
+        "namespace",
+        "one",
+        "/api/v1/namespaces/x-{id}",
+        json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "x-{id}" } }),
+    )
+    .await?;
     Ok(())
 }
 
@@ -102,11 +108,14 @@ async fn a_map_entry_no_longer_applied_is_removed(c: &mut Context) -> Outcome {
 }
 
 async fn a_field_with_another_owner_stays(c: &mut Context) -> Outcome {
-    applies(c, &[
-        ("one", data(json!({ "k": "v" }))),
-        ("two", data(json!({ "k": "v", "l": "w" }))),
-        ("one", data(json!({ "m": "x" }))),
-    ])
+    applies(
+        c,
+        &[
+            ("one", data(json!({ "k": "v" }))),
+            ("two", data(json!({ "k": "v", "l": "w" }))),
+            ("one", data(json!({ "m": "x" }))),
+        ],
+    )
     .await
 }
 
@@ -115,9 +124,7 @@ async fn a_conflict_names_the_manager(c: &mut Context) -> Outcome {
 }
 
 async fn a_conflict_names_all_managers_and_fields(c: &mut Context) -> Outcome {
-    let labelled = |value: &str| {
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "labels": { "l": value } }, "data": { "k": value } })
-    };
+    let labelled = |value: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "labels": { "l": value } }, "data": { "k": value } });
     applies(c, &[("one", labelled("1")), ("two", labelled("1")), ("three", labelled("2"))]).await?;
     let change = json!({ "data": { "n": "1" } });
     c.must(Req::patch(Patch::Merge, format!("{CM}/a?fieldManager=editor"), change)).await?;
@@ -138,18 +145,22 @@ async fn the_same_value_is_shared(c: &mut Context) -> Outcome {
 }
 
 async fn a_shared_field_stays_until_the_last_lets_go(c: &mut Context) -> Outcome {
-    applies(c, &[
-        ("one", data(json!({ "k": "v" }))),
-        ("two", data(json!({ "k": "v" }))),
-        ("one", data(json!({}))),
-        ("two", data(json!({}))),
-    ])
+    applies(
+        c,
+        &[
+            ("one", data(json!({ "k": "v" }))),
+            ("two", data(json!({ "k": "v" }))),
+            ("one", data(json!({}))),
+            ("two", data(json!({}))),
+        ],
+    )
     .await
 }
 
 async fn update_takes_ownership(c: &mut Context) -> Outcome {
     applies(c, &[("one", data(json!({ "k": "v", "l": "w" })))]).await?;
-    c.put("update", &format!("{CM}/a?fieldManager=editor"), data(json!({ "k": "changed", "l": "w" }))).await?;
+    c.put("update", &format!("{CM}/a?fieldManager=editor"), data(json!({ "k": "changed", "l": "w" })))
+        .await?;
     Ok(())
 }
 
@@ -179,7 +190,11 @@ async fn managers_of_one_name_differ_by_operation(c: &mut Context) -> Outcome {
 async fn managers_of_one_name_differ_by_subresource(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     Widgets::open().serve(c).await?;
-    c.make(&format!("{WIDGETS}?fieldManager=same"), w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } }))).await?;
+    c.make(
+        &format!("{WIDGETS}?fieldManager=same"),
+        w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } })),
+    )
+    .await?;
     let status = json!({ "status": { "ready": true } });
     c.patch("status", Patch::Merge, &format!("{WIDGETS}/w/status?fieldManager=same"), status).await?;
     Ok(())
@@ -191,7 +206,13 @@ async fn status_is_applied_by_its_subresource(c: &mut Context) -> Outcome {
     let whole = w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 }, "status": { "ready": true } }));
     c.apply("plain", "one", &format!("{WIDGETS}/w"), whole.clone()).await?;
     c.apply("status", "one", &format!("{WIDGETS}/w/status"), whole).await?;
-    c.apply("status let go", "one", &format!("{WIDGETS}/w/status"), w(json!({ "metadata": { "name": "w" } }))).await?;
+    c.apply(
+        "status let go",
+        "one",
+        &format!("{WIDGETS}/w/status"),
+        w(json!({ "metadata": { "name": "w" } })),
+    )
+    .await?;
     Ok(())
 }
 
@@ -212,28 +233,35 @@ fn list(items: Value) -> Value {
 async fn widget_applies(c: &mut Context, steps: &[(&str, Value)]) -> Outcome {
     c.keep_managed_fields();
     for (index, (manager, body)) in steps.iter().enumerate() {
-        c.apply(&format!("{} by {manager}", index + 1), manager, &format!("{WIDGETS}/w"), body.clone()).await?;
+        c.apply(&format!("{} by {manager}", index + 1), manager, &format!("{WIDGETS}/w"), body.clone())
+            .await?;
     }
     Ok(())
 }
 
 async fn list_of_maps_merges_by_key(c: &mut Context) -> Outcome {
     listed("map", &["name"]).serve(c).await?;
-    widget_applies(c, &[
-        ("one", list(json!([{ "name": "a", "value": 1 }, { "name": "b", "value": 1 }]))),
-        ("two", list(json!([{ "name": "c", "value": 3 }, { "name": "b", "zone": "z" }]))),
-        ("two", list(json!([{ "name": "b", "value": 2 }]))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", list(json!([{ "name": "a", "value": 1 }, { "name": "b", "value": 1 }]))),
+            ("two", list(json!([{ "name": "c", "value": 3 }, { "name": "b", "zone": "z" }]))),
+            ("two", list(json!([{ "name": "b", "value": 2 }]))),
+        ],
+    )
     .await
 }
 
 async fn list_of_maps_removes_an_item(c: &mut Context) -> Outcome {
     listed("map", &["name"]).serve(c).await?;
-    widget_applies(c, &[
-        ("one", list(json!([{ "name": "a", "value": 1 }, { "name": "b", "value": 1 }]))),
-        ("one", list(json!([{ "name": "b", "value": 1 }]))),
-        ("one", list(json!([]))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", list(json!([{ "name": "a", "value": 1 }, { "name": "b", "value": 1 }]))),
+            ("one", list(json!([{ "name": "b", "value": 1 }]))),
+            ("one", list(json!([]))),
+        ],
+    )
     .await
 }
 
@@ -244,47 +272,64 @@ async fn list_of_maps_with_a_key_missing(c: &mut Context) -> Outcome {
 
 async fn list_of_maps_with_a_key_twice(c: &mut Context) -> Outcome {
     listed("map", &["name"]).serve(c).await?;
-    widget_applies(c, &[("one", list(json!([{ "name": "a", "value": 1 }, { "name": "a", "value": 2 }])))]).await
+    widget_applies(c, &[("one", list(json!([{ "name": "a", "value": 1 }, { "name": "a", "value": 2 }])))])
+        .await
 }
 
 async fn list_that_is_a_set(c: &mut Context) -> Outcome {
     let set = json!({ "type": "array", "x-kubernetes-list-type": "set", "items": { "type": "string" } });
     Widgets::spec(json!({ "list": set })).serve(c).await?;
-    widget_applies(c, &[
-        ("one", list(json!(["a", "b"]))),
-        ("two", list(json!(["c", "b"]))),
-        ("one", list(json!(["a"]))),
-        ("two", list(json!(["b", "b"]))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", list(json!(["a", "b"]))),
+            ("two", list(json!(["c", "b"]))),
+            ("one", list(json!(["a"]))),
+            ("two", list(json!(["b", "b"]))),
+        ],
+    )
     .await
 }
 
 async fn list_that_is_atomic(c: &mut Context) -> Outcome {
     listed("atomic", &["name"]).serve(c).await?;
-    widget_applies(c, &[
-        ("one", list(json!([{ "name": "a" }]))),
-        ("two", list(json!([{ "name": "a" }]))),
-        ("two", list(json!([{ "name": "b" }]))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", list(json!([{ "name": "a" }]))),
+            ("two", list(json!([{ "name": "a" }]))),
+            ("two", list(json!([{ "name": "b" }]))),
+        ],
+    )
     .await
 }
 
 async fn map_that_is_atomic(c: &mut Context) -> Outcome {
     let map = json!({ "type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": { "type": "string" } });
     Widgets::spec(json!({ "list": map })).serve(c).await?;
-    widget_applies(c, &[("one", list(json!({ "a": "1", "b": "2" }))), ("two", list(json!({ "c": "3" }))), ("one", list(json!({ "a": "1" })))])
-        .await
+    widget_applies(
+        c,
+        &[
+            ("one", list(json!({ "a": "1", "b": "2" }))),
+            ("two", list(json!({ "c": "3" }))),
+            ("one", list(json!({ "a": "1" }))),
+        ],
+    )
+    .await
 }
 
 async fn struct_that_is_granular(c: &mut Context) -> Outcome {
     let map = json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "object",
         "additionalProperties": { "type": "integer" } } } });
     Widgets::spec(json!({ "list": map })).serve(c).await?;
-    widget_applies(c, &[
-        ("one", list(json!({ "a": "1", "b": { "x": 1 } }))),
-        ("two", list(json!({ "b": { "y": 2 } }))),
-        ("one", list(json!({ "a": "1" }))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", list(json!({ "a": "1", "b": { "x": 1 } }))),
+            ("two", list(json!({ "b": { "y": 2 } }))),
+            ("one", list(json!({ "a": "1" }))),
+        ],
+    )
     .await
 }
 
@@ -299,16 +344,17 @@ async fn containers_are_a_list_of_maps(c: &mut Context) -> Outcome {
     let answer = c.must(Req::patch(Patch::Apply, format!("{DEPLOYMENTS}/d?fieldManager=two"), more)).await?;
     c.saw("containers", answer.at("/spec/template/spec/containers"));
     let applied = answer.at("/metadata/managedFields").as_array().cloned().unwrap_or_default();
-    c.saw("the second manager", applied.into_iter().find(|entry| entry["manager"] == "two").unwrap_or_default());
+    c.saw(
+        "the second manager",
+        applied.into_iter().find(|entry| entry["manager"] == "two").unwrap_or_default(),
+    );
     Ok(())
 }
 
 async fn ports_have_two_keys(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     let services = "/api/v1/namespaces/{ns}/services";
-    let service = |ports: Value| {
-        json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "clusterIP": "None", "ports": ports } })
-    };
+    let service = |ports: Value| json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "s" }, "spec": { "clusterIP": "None", "ports": ports } });
     let both = json!([{ "name": "dns", "port": 53, "protocol": "UDP" }, { "name": "dns-tcp", "port": 53, "protocol": "TCP" }]);
     c.apply("both", "one", &format!("{services}/s"), service(both)).await?;
     let one = json!([{ "name": "dns", "port": 53, "protocol": "UDP" }]);
@@ -317,9 +363,7 @@ async fn ports_have_two_keys(c: &mut Context) -> Outcome {
 }
 
 async fn env_of_two_managers(c: &mut Context) -> Outcome {
-    let pod = |env: Value| {
-        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i", "env": env }] } })
-    };
+    let pod = |env: Value| json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i", "env": env }] } });
     let first = json!([{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }]);
     let made = c.must(Req::patch(Patch::Apply, format!("{PODS}/p?fieldManager=one"), pod(first))).await?;
     c.saw("env", made.at("/spec/containers/0/env"));
@@ -330,11 +374,14 @@ async fn env_of_two_managers(c: &mut Context) -> Outcome {
 
 async fn finalizers_are_a_set(c: &mut Context) -> Outcome {
     let with = |finalizers: Value| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "finalizers": finalizers } });
-    applies(c, &[
-        ("one", with(json!(["example.com/a"]))),
-        ("two", with(json!(["example.com/b"]))),
-        ("one", with(json!([]))),
-    ])
+    applies(
+        c,
+        &[
+            ("one", with(json!(["example.com/a"]))),
+            ("two", with(json!(["example.com/b"]))),
+            ("one", with(json!([]))),
+        ],
+    )
     .await
 }
 
@@ -348,30 +395,43 @@ async fn owner_references_are_applied(c: &mut Context) -> Outcome {
 async fn apply_with_managed_fields_is_refused(c: &mut Context) -> Outcome {
     let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "managedFields": [{ "manager": "x" }] } });
     applies(c, &[("one", body)]).await?;
-    let empty = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "managedFields": [] } });
+    let empty =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "managedFields": [] } });
     applies(c, &[("two", empty)]).await
 }
 
 async fn apply_with_a_wrong_kind(c: &mut Context) -> Outcome {
-    applies(c, &[
-        ("one", json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" } })),
-        ("two", json!({ "apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": { "name": "a" } })),
-        ("three", json!({ "apiVersion": "v1", "kind": "Nonsense", "metadata": { "name": "a" } })),
-    ])
+    applies(
+        c,
+        &[
+            ("one", json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" } })),
+            ("two", json!({ "apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": { "name": "a" } })),
+            ("three", json!({ "apiVersion": "v1", "kind": "Nonsense", "metadata": { "name": "a" } })),
+        ],
+    )
     .await
 }
 
 async fn apply_without_a_version_of_the_api(c: &mut Context) -> Outcome {
-    applies(c, &[
-        ("one", json!({ "kind": "ConfigMap", "metadata": { "name": "a" } })),
-        ("two", json!({ "apiVersion": "v1", "metadata": { "name": "a" } })),
-    ])
+    applies(
+        c,
+        &[
+            ("one", json!({ "kind": "ConfigMap", "metadata": { "name": "a" } })),
+            ("two", json!({ "apiVersion": "v1", "metadata": { "name": "a" } })),
+        ],
+    )
     .await?;
     Widgets::open().serve(c).await?;
-    widget_applies(c, &[
-        ("custom without a kind", json!({ "apiVersion": "{id}.example.com/v1", "metadata": { "name": "w" } })),
-        ("custom of another version", json!({ "apiVersion": "{id}.example.com/v2", "kind": "Widget", "metadata": { "name": "w" } })),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("without-a-kind", json!({ "apiVersion": "{id}.example.com/v1", "metadata": { "name": "w" } })),
+            (
+                "of-another-version",
+                json!({ "apiVersion": "{id}.example.com/v2", "kind": "Widget", "metadata": { "name": "w" } }),
+            ),
+        ],
+    )
     .await
 }
 
@@ -393,9 +453,7 @@ async fn apply_of_a_status_with_no_object(c: &mut Context) -> Outcome {
 
 async fn apply_with_a_resource_version(c: &mut Context) -> Outcome {
     let made = c.make(CM, cm("a")).await?;
-    let body = |version: &str| {
-        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "resourceVersion": version }, "data": { "l": "w" } })
-    };
+    let body = |version: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "resourceVersion": version }, "data": { "l": "w" } });
     applies(c, &[("one", body(&made.version())), ("one", body("1"))]).await?;
     let nobody = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "b", "resourceVersion": "1" } });
     c.apply("of nobody", "one", &format!("{CM}/b"), nobody).await?;
@@ -413,7 +471,11 @@ async fn apply_unknown_fields(c: &mut Context) -> Outcome {
     c.apply("strict", "one", &format!("{CM}/a?fieldValidation=Strict"), body.clone()).await?;
     c.apply("ignore", "one", &format!("{CM}/a?fieldValidation=Ignore"), body).await?;
     Widgets::spec(json!({ "size": { "type": "integer" } })).serve(c).await?;
-    widget_applies(c, &[("custom", w(json!({ "metadata": { "name": "w" }, "spec": { "size": 1, "other": 2 } })))]).await?;
+    widget_applies(
+        c,
+        &[("custom", w(json!({ "metadata": { "name": "w" }, "spec": { "size": 1, "other": 2 } })))],
+    )
+    .await?;
     c.apply("a wrong type", "one", &format!("{CM}/a"), data(json!({ "k": 1 }))).await?;
     Ok(())
 }
@@ -421,14 +483,22 @@ async fn apply_unknown_fields(c: &mut Context) -> Outcome {
 async fn apply_yaml(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     let yaml = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  text: |\n    two\n    lines\n  quoted: 'yes'\n";
-    let request = Req::new("PATCH", format!("{CM}/a?fieldManager=one")).body("application/apply-patch+yaml", yaml);
+    let request =
+        Req::new("PATCH", format!("{CM}/a?fieldManager=one")).body("application/apply-patch+yaml", yaml);
     c.see("yaml", request).await?;
     Ok(())
 }
 
 async fn apply_broken_yaml(c: &mut Context) -> Outcome {
-    for (name, body) in [("broken", "a: [b\n"), ("a text", "just words"), ("a list", "- a"), ("empty", ""), ("twice", "apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata: {name: a}\n")] {
-        let request = Req::new("PATCH", format!("{CM}/a?fieldManager=one")).body("application/apply-patch+yaml", body);
+    for (name, body) in [
+        ("broken", "a: [b\n"),
+        ("a text", "just words"),
+        ("a list", "- a"),
+        ("empty", ""),
+        ("twice", "apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata: {name: a}\n"),
+    ] {
+        let request =
+            Req::new("PATCH", format!("{CM}/a?fieldManager=one")).body("application/apply-patch+yaml", body);
         let answer = c.send(request).await?;
         c.saw(name, json!({ "code": answer.code, "reason": answer.at("/reason") }));
     }
@@ -444,30 +514,39 @@ async fn apply_as_a_dry_run(c: &mut Context) -> Outcome {
 
 async fn apply_to_a_custom_resource_with_preserved_fields(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
-    widget_applies(c, &[
-        ("one", w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "b": [1, 2] }, "n": null } }))),
-        ("two", w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "c": 1 } } }))),
-        ("two", w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "b": [3] } } }))),
-        ("one", w(json!({ "metadata": { "name": "w" }, "spec": {} }))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "b": [1, 2] }, "n": null } }))),
+            ("two", w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "c": 1 } } }))),
+            ("two", w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "b": [3] } } }))),
+            ("one", w(json!({ "metadata": { "name": "w" }, "spec": {} }))),
+        ],
+    )
     .await
 }
 
 async fn defaults_have_no_owner_in_apply(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "size": { "type": "integer", "default": 3 }, "colour": { "type": "string" } })).serve(c).await?;
+    Widgets::spec(json!({ "size": { "type": "integer", "default": 3 }, "colour": { "type": "string" } }))
+        .serve(c)
+        .await?;
     let widget = |spec: Value| w(json!({ "metadata": { "name": "w" }, "spec": spec }));
-    widget_applies(c, &[
-        ("one", widget(json!({ "colour": "red" }))),
-        ("two", widget(json!({ "size": 5 }))),
-        ("two", widget(json!({}))),
-    ])
+    widget_applies(
+        c,
+        &[
+            ("one", widget(json!({ "colour": "red" }))),
+            ("two", widget(json!({ "size": 5 }))),
+            ("two", widget(json!({}))),
+        ],
+    )
     .await
 }
 
 async fn managed_fields_can_be_emptied(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     c.make(CM, cm("a")).await?;
-    c.patch("empty list", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "managedFields": [{}] } })).await?;
+    c.patch("empty list", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "managedFields": [{}] } }))
+        .await?;
     c.patch("a change after it", Patch::Merge, &format!("{CM}/a"), json!({ "data": { "n": "1" } })).await?;
     c.apply("an apply after it", "one", &format!("{CM}/a"), data(json!({ "k": "w" }))).await?;
     Ok(())
@@ -493,11 +572,22 @@ async fn managed_fields_that_are_invalid(c: &mut Context) -> Outcome {
 }
 
 async fn a_manager_name_is_checked(c: &mut Context) -> Outcome {
-    applies(c, &[("", data(json!({}))), (&"m".repeat(129), data(json!({}))), ("a%07b", data(json!({})))]).await
+    applies(c, &[("", data(json!({}))), (&"m".repeat(129), data(json!({}))), ("a%07b", data(json!({})))])
+        .await
 }
 
 async fn apply_null_values(c: &mut Context) -> Outcome {
-    applies(c, &[("one", data(json!({ "k": null }))), ("one", json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": null }))]).await
+    applies(
+        c,
+        &[
+            ("one", data(json!({ "k": null }))),
+            (
+                "one",
+                json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": null }),
+            ),
+        ],
+    )
+    .await
 }
 
 async fn apply_a_secret_with_string_data(c: &mut Context) -> Outcome {
@@ -527,7 +617,14 @@ async fn scale_moves_the_owner_of_replicas(c: &mut Context) -> Outcome {
 async fn merge_patch_by_a_named_manager(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     c.make(CM, cm("a")).await?;
-    c.patch("merge", Patch::Merge, &format!("{CM}/a?fieldManager=editor"), json!({ "data": { "l": "w" } })).await?;
-    c.patch("remove", Patch::Merge, &format!("{CM}/a?fieldManager=editor"), json!({ "data": { "l": null, "k": null } })).await?;
+    c.patch("merge", Patch::Merge, &format!("{CM}/a?fieldManager=editor"), json!({ "data": { "l": "w" } }))
+        .await?;
+    c.patch(
+        "remove",
+        Patch::Merge,
+        &format!("{CM}/a?fieldManager=editor"),
+        json!({ "data": { "l": null, "k": null } }),
+    )
+    .await?;
     Ok(())
 }

@@ -95,7 +95,8 @@ async fn a_namespace_that_is_not_there(c: &mut Context) -> Outcome {
     c.post("built in", "/api/v1/namespaces/nowhere-{id}/configmaps", cm("a")).await?;
     Widgets::open().serve(c).await?;
     let nowhere = "/apis/{id}.example.com/v1/namespaces/nowhere-{id}/widgets";
-    let widget = json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "a" } });
+    let widget =
+        json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "a" } });
     c.post("custom", nowhere, widget).await?;
     Ok(())
 }
@@ -132,7 +133,12 @@ async fn neither_name_nor_generate_name(c: &mut Context) -> Outcome {
     c.post("built in", CM, json!({ "metadata": {} })).await?;
     c.post("no metadata", CM, json!({ "data": {} })).await?;
     Widgets::open().serve(c).await?;
-    c.post("custom", WIDGETS, json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": {} })).await?;
+    c.post(
+        "custom",
+        WIDGETS,
+        json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": {} }),
+    )
+    .await?;
     Ok(())
 }
 
@@ -191,7 +197,11 @@ async fn unknown_fields_are_refused_when_asked(c: &mut Context) -> Outcome {
     c.make(CM, cm("b")).await?;
     c.put("update", &format!("{CM}/b?fieldValidation=Strict"), with_unknown("b")).await?;
     // The message quotes the whole object in the order of its own fields; what comes after it is of interest.
-    let patch = Req::patch(conformance::Patch::Merge, format!("{CM}/b?fieldValidation=Strict"), json!({ "datum": 1 }));
+    let patch = Req::patch(
+        conformance::Patch::Merge,
+        format!("{CM}/b?fieldValidation=Strict"),
+        json!({ "datum": 1 }),
+    );
     let answer = c.send(patch).await?;
     c.saw("merge patch", answer.code);
     c.saw("merge patch reason", answer.at("/reason"));
@@ -227,7 +237,8 @@ async fn a_duplicate_field_in_each_mode(c: &mut Context) -> Outcome {
         let body = format!(
             r#"{{"apiVersion":"{{id}}.example.com/v1","kind":"Widget","metadata":{{"name":"{name}"}},"spec":{{"k":1,"k":2}}}}"#
         );
-        let request = Req::new("POST", format!("{WIDGETS}?fieldValidation={mode}")).body("application/json", body);
+        let request =
+            Req::new("POST", format!("{WIDGETS}?fieldValidation={mode}")).body("application/json", body);
         c.see(&format!("custom, {mode}"), request).await?;
     }
     Ok(())
@@ -236,7 +247,8 @@ async fn a_duplicate_field_in_each_mode(c: &mut Context) -> Outcome {
 async fn a_name_with_capitals(c: &mut Context) -> Outcome {
     c.post("built in", CM, cm("Capital")).await?;
     Widgets::open().serve(c).await?;
-    let widget = json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "Capital" } });
+    let widget =
+        json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "Capital" } });
     c.post("custom", WIDGETS, widget).await?;
     Ok(())
 }
@@ -275,7 +287,8 @@ async fn a_kind_that_does_not_fit_the_path(c: &mut Context) -> Outcome {
     let unknown = json!({ "apiVersion": "v1", "kind": "Nonsense", "metadata": { "name": "a" } });
     c.post("unknown kind", CM, unknown).await?;
     Widgets::open().serve(c).await?;
-    let gadget = json!({ "apiVersion": "{id}.example.com/v1", "kind": "Gadget", "metadata": { "name": "a" } });
+    let gadget =
+        json!({ "apiVersion": "{id}.example.com/v1", "kind": "Gadget", "metadata": { "name": "a" } });
     c.post("custom", WIDGETS, gadget).await?;
     Ok(())
 }
@@ -296,8 +309,12 @@ async fn an_object_with_a_resource_version(c: &mut Context) -> Outcome {
 
 async fn what_a_client_says_about_server_fields_is_dropped(c: &mut Context) -> Outcome {
     let made = c
-        .post("create", CM, json!({ "metadata": { "name": "a", "uid": "mine", "generation": 7, "selfLink": "/mine",
-            "creationTimestamp": "2001-01-01T00:00:00Z" } }))
+        .post(
+            "create",
+            CM,
+            json!({ "metadata": { "name": "a", "uid": "mine", "generation": 7, "selfLink": "/mine",
+            "creationTimestamp": "2001-01-01T00:00:00Z" } }),
+        )
         .await?;
     c.saw("my uid", made.uid() == "mine");
     c.saw("my time", made.text("/metadata/creationTimestamp").starts_with("2001"));
@@ -313,7 +330,8 @@ async fn deletion_timestamp_of_a_client_is_dropped(c: &mut Context) -> Outcome {
 
 async fn label_values_and_keys_that_are_invalid(c: &mut Context) -> Outcome {
     c.post("value", CM, json!({ "metadata": { "name": "a", "labels": { "k": "not valid!" } } })).await?;
-    c.post("long value", CM, json!({ "metadata": { "name": "a", "labels": { "k": "v".repeat(64) } } })).await?;
+    c.post("long value", CM, json!({ "metadata": { "name": "a", "labels": { "k": "v".repeat(64) } } }))
+        .await?;
     c.post("key", CM, json!({ "metadata": { "name": "a", "labels": { "not valid!": "v" } } })).await?;
     c.post("prefix", CM, json!({ "metadata": { "name": "a", "labels": { "-x.com/k": "v" } } })).await?;
     c.post("two slashes", CM, json!({ "metadata": { "name": "a", "labels": { "a/b/c": "v" } } })).await?;
@@ -350,14 +368,17 @@ async fn owner_references_that_are_invalid(c: &mut Context) -> Outcome {
 
 async fn two_controllers_own_one_object(c: &mut Context) -> Outcome {
     let owner = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name, "controller": true });
-    c.post("create", CM, json!({ "metadata": { "name": "a", "ownerReferences": [owner("x"), owner("y")] } })).await?;
+    c.post("create", CM, json!({ "metadata": { "name": "a", "ownerReferences": [owner("x"), owner("y")] } }))
+        .await?;
     Ok(())
 }
 
 async fn a_field_manager_of_the_request(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
-    c.post("named", &format!("{SECRETS}?fieldManager=tester"), json!({ "metadata": { "name": "a" } })).await?;
-    let agent = Req::post(SECRETS, json!({ "metadata": { "name": "b" } })).header("user-agent", "agent/v1.2 (linux)");
+    c.post("named", &format!("{SECRETS}?fieldManager=tester"), json!({ "metadata": { "name": "a" } }))
+        .await?;
+    let agent =
+        Req::post(SECRETS, json!({ "metadata": { "name": "b" } })).header("user-agent", "agent/v1.2 (linux)");
     c.see("from the agent", agent).await?;
     Ok(())
 }

@@ -87,7 +87,11 @@ async fn a_version_that_fits_and_one_that_does_not(c: &mut Context) -> Outcome {
     c.saw("wrong, reason", answer.at("/reason"));
     let message = answer.text("/message").replace(&version, "VERSION");
     c.saw("wrong, message", message);
-    c.see("right", Req::delete_with(format!("{CM}/a"), json!({ "preconditions": { "resourceVersion": version } }))).await?;
+    c.see(
+        "right",
+        Req::delete_with(format!("{CM}/a"), json!({ "preconditions": { "resourceVersion": version } })),
+    )
+    .await?;
     Ok(())
 }
 
@@ -116,7 +120,13 @@ async fn the_last_finalizer_lets_it_go(c: &mut Context) -> Outcome {
     object["metadata"]["finalizers"] = json!(["example.com/one", "example.com/two"]);
     c.make(CM, object).await?;
     c.must(Req::delete(format!("{CM}/a"))).await?;
-    c.patch("first", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "finalizers": ["example.com/two"] } })).await?;
+    c.patch(
+        "first",
+        Patch::Merge,
+        &format!("{CM}/a"),
+        json!({ "metadata": { "finalizers": ["example.com/two"] } }),
+    )
+    .await?;
     c.patch("last", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "finalizers": [] } })).await?;
     c.get("get", &format!("{CM}/a")).await?;
     Ok(())
@@ -134,13 +144,15 @@ async fn a_dying_object_can_still_be_changed(c: &mut Context) -> Outcome {
     c.make(CM, held("a")).await?;
     c.must(Req::delete(format!("{CM}/a"))).await?;
     c.patch("change", Patch::Merge, &format!("{CM}/a"), json!({ "data": { "k": "late" } })).await?;
-    c.patch("undo", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "deletionTimestamp": null } })).await?;
+    c.patch("undo", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "deletionTimestamp": null } }))
+        .await?;
     release(c, &format!("{CM}/a")).await
 }
 
 async fn foreground_sets_its_finalizer(c: &mut Context) -> Outcome {
     c.make(CM, held("a")).await?;
-    let foreground = json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground" });
+    let foreground =
+        json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Foreground" });
     c.see("delete", Req::delete_with(format!("{CM}/a"), foreground)).await?;
     c.until(&format!("{CM}/a"), |a| a.at("/metadata/finalizers") == json!(["example.com/hold"])).await?;
     release(c, &format!("{CM}/a")).await?;

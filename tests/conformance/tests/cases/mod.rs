@@ -4,11 +4,13 @@ use conformance::Case;
 use serde_json::{Value, json};
 
 mod apply;
+mod crd;
 mod create;
 mod delete;
 mod gc;
 mod patch;
 mod read;
+mod schema;
 mod strategic;
 mod update;
 mod watch;
@@ -16,11 +18,27 @@ mod watch;
 pub(crate) const CM: &str = "/api/v1/namespaces/{ns}/configmaps";
 pub(crate) const SECRETS: &str = "/api/v1/namespaces/{ns}/secrets";
 pub(crate) const PODS: &str = "/api/v1/namespaces/{ns}/pods";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/{ns}/deployments";
 
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
-    [read::cases(), create::cases(), update::cases(), patch::cases(), strategic::cases(), delete::cases(), apply::cases(), gc::cases(), watch::cases()].into_iter().flatten().collect()
+    [
+        read::cases(),
+        create::cases(),
+        update::cases(),
+        patch::cases(),
+        strategic::cases(),
+        delete::cases(),
+        apply::cases(),
+        gc::cases(),
+        watch::cases(),
+        crd::cases(),
+        schema::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A ConfigMap with one entry.

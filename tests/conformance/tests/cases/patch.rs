@@ -44,31 +44,44 @@ async fn json_patch(c: &mut Context, name: &str, patch: Value) -> Outcome {
 
 async fn json_add_replace_remove(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    json_patch(c, "all at once", json!([
-        { "op": "add", "path": "/data/new", "value": "1" },
-        { "op": "replace", "path": "/data/k", "value": "2" },
-        { "op": "add", "path": "/metadata/labels", "value": { "l": "1" } },
-    ]))
+    json_patch(
+        c,
+        "all at once",
+        json!([
+            { "op": "add", "path": "/data/new", "value": "1" },
+            { "op": "replace", "path": "/data/k", "value": "2" },
+            { "op": "add", "path": "/metadata/labels", "value": { "l": "1" } },
+        ]),
+    )
     .await?;
     json_patch(c, "remove", json!([{ "op": "remove", "path": "/data/k" }])).await?;
-    json_patch(c, "replace all", json!([{ "op": "replace", "path": "/data", "value": { "only": "this" } }])).await
+    json_patch(c, "replace all", json!([{ "op": "replace", "path": "/data", "value": { "only": "this" } }]))
+        .await
 }
 
 async fn json_test_that_holds(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    json_patch(c, "patch", json!([
-        { "op": "test", "path": "/data/k", "value": "v" },
-        { "op": "replace", "path": "/data/k", "value": "w" },
-    ]))
+    json_patch(
+        c,
+        "patch",
+        json!([
+            { "op": "test", "path": "/data/k", "value": "v" },
+            { "op": "replace", "path": "/data/k", "value": "w" },
+        ]),
+    )
     .await
 }
 
 async fn json_test_that_does_not_hold(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    json_patch(c, "other value", json!([
-        { "op": "replace", "path": "/data/k", "value": "w" },
-        { "op": "test", "path": "/data/k", "value": "v" },
-    ]))
+    json_patch(
+        c,
+        "other value",
+        json!([
+            { "op": "replace", "path": "/data/k", "value": "w" },
+            { "op": "test", "path": "/data/k", "value": "v" },
+        ]),
+    )
     .await?;
     json_patch(c, "nothing there", json!([{ "op": "test", "path": "/data/none", "value": "v" }])).await?;
     c.get("unchanged", &format!("{CM}/a")).await?;
@@ -95,20 +108,50 @@ async fn json_add_below_what_is_not_there(c: &mut Context) -> Outcome {
 
 async fn json_escaped_pointer(c: &mut Context) -> Outcome {
     c.make(CM, json!({ "metadata": { "name": "a", "annotations": { "example.com/x": "1" } } })).await?;
-    json_patch(c, "patch", json!([{ "op": "replace", "path": "/metadata/annotations/example.com~1x", "value": "2" }])).await
+    json_patch(
+        c,
+        "patch",
+        json!([{ "op": "replace", "path": "/metadata/annotations/example.com~1x", "value": "2" }]),
+    )
+    .await
 }
 
 async fn json_index_out_of_bounds(c: &mut Context) -> Outcome {
     c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a"] } })).await?;
-    json_patch(c, "replace", json!([{ "op": "replace", "path": "/metadata/finalizers/3", "value": "example.com/b" }])).await?;
-    json_patch(c, "add", json!([{ "op": "add", "path": "/metadata/finalizers/3", "value": "example.com/b" }])).await?;
-    json_patch(c, "no number", json!([{ "op": "add", "path": "/metadata/finalizers/x", "value": "example.com/b" }])).await
+    json_patch(
+        c,
+        "replace",
+        json!([{ "op": "replace", "path": "/metadata/finalizers/3", "value": "example.com/b" }]),
+    )
+    .await?;
+    json_patch(
+        c,
+        "add",
+        json!([{ "op": "add", "path": "/metadata/finalizers/3", "value": "example.com/b" }]),
+    )
+    .await?;
+    json_patch(
+        c,
+        "no number",
+        json!([{ "op": "add", "path": "/metadata/finalizers/x", "value": "example.com/b" }]),
+    )
+    .await
 }
 
 async fn json_append_to_a_list(c: &mut Context) -> Outcome {
     c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a"] } })).await?;
-    json_patch(c, "append", json!([{ "op": "add", "path": "/metadata/finalizers/-", "value": "example.com/c" }])).await?;
-    json_patch(c, "insert", json!([{ "op": "add", "path": "/metadata/finalizers/1", "value": "example.com/b" }])).await?;
+    json_patch(
+        c,
+        "append",
+        json!([{ "op": "add", "path": "/metadata/finalizers/-", "value": "example.com/c" }]),
+    )
+    .await?;
+    json_patch(
+        c,
+        "insert",
+        json!([{ "op": "add", "path": "/metadata/finalizers/1", "value": "example.com/b" }]),
+    )
+    .await?;
     json_patch(c, "remove", json!([{ "op": "remove", "path": "/metadata/finalizers/0" }])).await
 }
 
@@ -135,11 +178,23 @@ async fn json_patch_that_is_too_long(c: &mut Context) -> Outcome {
 
 async fn json_of_a_custom_resource(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
-    c.make(WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": { "list": [1, 2, 3], "deep": { "a": null } } }))).await?;
+    c.make(
+        WIDGETS,
+        w(json!({ "metadata": { "name": "w" }, "spec": { "list": [1, 2, 3], "deep": { "a": null } } })),
+    )
+    .await?;
     let path = format!("{WIDGETS}/w");
-    c.patch("remove an item", Patch::Json, &path, json!([{ "op": "remove", "path": "/spec/list/1" }])).await?;
-    c.patch("null", Patch::Json, &path, json!([{ "op": "add", "path": "/spec/none", "value": null }])).await?;
-    c.patch("status is left", Patch::Json, &path, json!([{ "op": "add", "path": "/status", "value": { "a": 1 } }])).await?;
+    c.patch("remove an item", Patch::Json, &path, json!([{ "op": "remove", "path": "/spec/list/1" }]))
+        .await?;
+    c.patch("null", Patch::Json, &path, json!([{ "op": "add", "path": "/spec/none", "value": null }]))
+        .await?;
+    c.patch(
+        "status is left",
+        Patch::Json,
+        &path,
+        json!([{ "op": "add", "path": "/status", "value": { "a": 1 } }]),
+    )
+    .await?;
     Ok(())
 }
 
@@ -147,7 +202,8 @@ async fn merge_sets_and_removes(c: &mut Context) -> Outcome {
     let mut object = cm("a");
     object["metadata"]["labels"] = json!({ "keep": "1", "drop": "1" });
     c.make(CM, object).await?;
-    let patch = json!({ "data": { "k": null, "n": "1" }, "metadata": { "labels": { "drop": null, "none": null } } });
+    let patch =
+        json!({ "data": { "k": null, "n": "1" }, "metadata": { "labels": { "drop": null, "none": null } } });
     c.patch("patch", Patch::Merge, &format!("{CM}/a"), patch).await?;
     c.patch("remove the map", Patch::Merge, &format!("{CM}/a"), json!({ "data": null })).await?;
     c.patch("empty", Patch::Merge, &format!("{CM}/a"), json!({})).await?;
@@ -156,7 +212,8 @@ async fn merge_sets_and_removes(c: &mut Context) -> Outcome {
 
 async fn merge_replaces_lists(c: &mut Context) -> Outcome {
     c.make(DEPLOYMENTS, deployment("d", 0)).await?;
-    let patch = json!({ "spec": { "template": { "spec": { "containers": [{ "name": "other", "image": "j" }] } } } });
+    let patch =
+        json!({ "spec": { "template": { "spec": { "containers": [{ "name": "other", "image": "j" }] } } } });
     let answer = c.must(Req::patch(Patch::Merge, format!("{DEPLOYMENTS}/d"), patch)).await?;
     c.saw("containers", answer.at("/spec/template/spec/containers"));
     Ok(())
@@ -165,14 +222,22 @@ async fn merge_replaces_lists(c: &mut Context) -> Outcome {
 async fn merge_of_a_custom_resource(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
     c.make(WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": { "a": { "b": 1, "c": [1] } } }))).await?;
-    c.patch("patch", Patch::Merge, &format!("{WIDGETS}/w"), json!({ "spec": { "a": { "b": null, "c": [2, null], "d": {} } } })).await?;
-    c.patch("a number for an object", Patch::Merge, &format!("{WIDGETS}/w"), json!({ "spec": { "a": 1 } })).await?;
+    c.patch(
+        "patch",
+        Patch::Merge,
+        &format!("{WIDGETS}/w"),
+        json!({ "spec": { "a": { "b": null, "c": [2, null], "d": {} } } }),
+    )
+    .await?;
+    c.patch("a number for an object", Patch::Merge, &format!("{WIDGETS}/w"), json!({ "spec": { "a": 1 } }))
+        .await?;
     Ok(())
 }
 
 async fn merge_that_is_no_object(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    for (name, body) in [("list", "[]"), ("text", "\"x\""), ("broken", "{"), ("null", "null"), ("empty", "")] {
+    for (name, body) in [("list", "[]"), ("text", "\"x\""), ("broken", "{"), ("null", "null"), ("empty", "")]
+    {
         c.see(name, Req::new("PATCH", format!("{CM}/a")).body("application/merge-patch+json", body)).await?;
     }
     Ok(())
@@ -196,14 +261,16 @@ async fn merge_of_what_is_not_there(c: &mut Context) -> Outcome {
 async fn merge_of_the_name(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
     c.patch("name", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "name": "b" } })).await?;
-    c.patch("namespace", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "namespace": "b" } })).await?;
+    c.patch("namespace", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "namespace": "b" } }))
+        .await?;
     c.patch("kind", Patch::Merge, &format!("{CM}/a"), json!({ "kind": "Secret" })).await?;
     Ok(())
 }
 
 async fn merge_to_an_invalid_object(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    c.patch("value", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "labels": { "a": "b c" } } })).await?;
+    c.patch("value", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "labels": { "a": "b c" } } }))
+        .await?;
     let answer = c.send(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "data": { "k": 1 } }))).await?;
     c.saw("type", answer.code);
     c.saw("type, reason", answer.at("/reason"));
@@ -213,7 +280,8 @@ async fn merge_to_an_invalid_object(c: &mut Context) -> Outcome {
 async fn merge_prunes_unknown_fields(c: &mut Context) -> Outcome {
     Widgets::spec(json!({ "size": { "type": "integer" } })).serve(c).await?;
     c.make(WIDGETS, w(json!({ "metadata": { "name": "w" } }))).await?;
-    c.patch("patch", Patch::Merge, &format!("{WIDGETS}/w"), json!({ "spec": { "size": 1, "other": 1 } })).await?;
+    c.patch("patch", Patch::Merge, &format!("{WIDGETS}/w"), json!({ "spec": { "size": 1, "other": 1 } }))
+        .await?;
     Ok(())
 }
 
@@ -237,7 +305,8 @@ async fn patch_with_a_wrong_content_type(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
     c.see("text", Req::new("PATCH", format!("{CM}/a")).body("text/plain", "{}")).await?;
     let charset = "application/merge-patch+json; charset=utf-8";
-    c.see("with a parameter", Req::new("PATCH", format!("{CM}/a")).body(charset, r#"{"data":{"k":"x"}}"#)).await?;
+    c.see("with a parameter", Req::new("PATCH", format!("{CM}/a")).body(charset, r#"{"data":{"k":"x"}}"#))
+        .await?;
     Ok(())
 }
 
@@ -251,7 +320,9 @@ async fn patch_as_a_dry_run(c: &mut Context) -> Outcome {
 
 async fn patch_of_a_uid_is_refused(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    let answer = c.send(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "metadata": { "uid": "other" } }))).await?;
+    let answer = c
+        .send(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "metadata": { "uid": "other" } })))
+        .await?;
     c.saw("code", answer.code);
     c.saw("reason", answer.at("/reason"));
     Ok(())

@@ -126,33 +126,43 @@ async fn select(c: &mut Context, selectors: &[(&str, &str)]) -> Outcome {
 
 async fn list_by_label_equality(c: &mut Context) -> Outcome {
     three_labelled(c).await?;
-    select(c, &[
-        ("equal", "tier%3Dweb"),
-        ("double equal", "tier%3D%3Dweb"),
-        ("not equal", "tier!%3Dweb"),
-        ("two", "tier%3Dweb,env%3Dprod"),
-        ("two that exclude each other", "tier%3Dweb,env%3Dtest"),
-        ("empty value", "tier%3D"),
-    ])
+    select(
+        c,
+        &[
+            ("equal", "tier%3Dweb"),
+            ("double equal", "tier%3D%3Dweb"),
+            ("not equal", "tier!%3Dweb"),
+            ("two", "tier%3Dweb,env%3Dprod"),
+            ("two that exclude each other", "tier%3Dweb,env%3Dtest"),
+            ("empty value", "tier%3D"),
+        ],
+    )
     .await
 }
 
 async fn list_by_label_sets(c: &mut Context) -> Outcome {
     three_labelled(c).await?;
-    select(c, &[
-        ("in", "tier%20in%20(web,db)"),
-        ("notin", "tier%20notin%20(web,db)"),
-        ("in one with spaces", "tier%20in%20(%20web%20)"),
-        ("in with an empty value", "tier%20in%20(web,)"),
-        ("greater than", "tier%20gt%201"),
-        ("in nothing", "tier%20in%20()"),
-    ])
+    select(
+        c,
+        &[
+            ("in", "tier%20in%20(web,db)"),
+            ("notin", "tier%20notin%20(web,db)"),
+            ("in one with spaces", "tier%20in%20(%20web%20)"),
+            ("in with an empty value", "tier%20in%20(web,)"),
+            ("greater than", "tier%20gt%201"),
+            ("in nothing", "tier%20in%20()"),
+        ],
+    )
     .await
 }
 
 async fn list_by_label_existence(c: &mut Context) -> Outcome {
     three_labelled(c).await?;
-    select(c, &[("exists", "env"), ("does not exist", "!env"), ("both", "tier,!zone"), ("empty selector", "")]).await
+    select(
+        c,
+        &[("exists", "env"), ("does not exist", "!env"), ("both", "tier,!zone"), ("empty selector", "")],
+    )
+    .await
 }
 
 async fn list_by_field_name(c: &mut Context) -> Outcome {
@@ -195,7 +205,9 @@ async fn list_pods_by_phase_and_node(c: &mut Context) -> Outcome {
         }
         c.make(pods, pod).await?;
     }
-    for selector in ["status.phase%3DPending", "status.phase%3DRunning", "spec.nodeName%3Dnode-{id}", "spec.nodeName%3D"] {
+    for selector in
+        ["status.phase%3DPending", "status.phase%3DRunning", "spec.nodeName%3Dnode-{id}", "spec.nodeName%3D"]
+    {
         let list = c.send(Req::get(format!("{pods}?fieldSelector={selector}"))).await?;
         c.saw(selector, list.names());
     }
@@ -232,13 +244,13 @@ async fn list_in_pages(c: &mut Context) -> Outcome {
 
 async fn list_in_pages_of_a_selection(c: &mut Context) -> Outcome {
     for name in ["a", "b", "c", "d"] {
-        c.make(CM, labelled(name, json!({ "odd": if matches!(name, "a" | "c") { "yes" } else { "no" } }))).await?;
+        c.make(CM, labelled(name, json!({ "odd": if matches!(name, "a" | "c") { "yes" } else { "no" } })))
+            .await?;
     }
     let list = c.send(Req::get(format!("{CM}?limit=1&labelSelector=odd%3Dyes"))).await?;
     c.saw("first", json!({ "names": list.names(), "metadata": list.at("/metadata") }));
     let token = list.text("/metadata/continue");
-    let list =
-        c.send(Req::get(format!("{CM}?limit=5&labelSelector=odd%3Dyes&continue={token}"))).await?;
+    let list = c.send(Req::get(format!("{CM}?limit=5&labelSelector=odd%3Dyes&continue={token}"))).await?;
     c.saw("second", json!({ "names": list.names(), "metadata": list.at("/metadata") }));
     Ok(())
 }
@@ -288,7 +300,10 @@ async fn list_not_older_than_a_version(c: &mut Context) -> Outcome {
     let list = c.send(Req::get(path)).await?;
     c.saw("names", list.names());
     let older = c.send(Req::get(format!("{CM}?resourceVersion={}", first.version()))).await?;
-    c.saw("has at least the first", older.names().as_array().is_some_and(|names| names.contains(&json!("a"))));
+    c.saw(
+        "has at least the first",
+        older.names().as_array().is_some_and(|names| names.contains(&json!("a"))),
+    );
     Ok(())
 }
 
@@ -314,8 +329,15 @@ async fn list_continue_and_exact_version_exclude_each_other(c: &mut Context) -> 
     let first = c.send(Req::get(format!("{CM}?limit=1"))).await?;
     let token = first.text("/metadata/continue");
     let version = first.version();
-    c.see("with a match", Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion={version}&resourceVersionMatch=Exact"))).await?;
-    c.see("with a version", Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion={version}"))).await?;
+    c.see(
+        "with a match",
+        Req::get(format!(
+            "{CM}?limit=1&continue={token}&resourceVersion={version}&resourceVersionMatch=Exact"
+        )),
+    )
+    .await?;
+    c.see("with a version", Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion={version}")))
+        .await?;
     c.see("with version zero", Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion=0"))).await?;
     Ok(())
 }
@@ -332,7 +354,11 @@ async fn item_kinds_are_left_out_of_lists(c: &mut Context) -> Outcome {
     c.saw("list kind", list.at("/kind"));
     c.saw("item kind", list.at("/items/0/kind"));
     Widgets::open().serve(c).await?;
-    c.make(WIDGETS, json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } })).await?;
+    c.make(
+        WIDGETS,
+        json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } }),
+    )
+    .await?;
     let list = c.must(Req::get(WIDGETS)).await?;
     c.saw("custom list kind", list.at("/kind"));
     c.saw("custom item kind", list.at("/items/0/kind"));

@@ -67,15 +67,25 @@ async fn a_new_container_goes_first(c: &mut Context) -> Outcome {
 }
 
 async fn a_container_is_deleted(c: &mut Context) -> Outcome {
-    pod_spec(c, &[
-        ("delete", json!({ "containers": [{ "name": "one", "$patch": "delete" }] })),
-        ("delete nobody", json!({ "containers": [{ "name": "nobody", "$patch": "delete" }] })),
-    ])
+    pod_spec(
+        c,
+        &[
+            ("delete", json!({ "containers": [{ "name": "one", "$patch": "delete" }] })),
+            ("delete nobody", json!({ "containers": [{ "name": "nobody", "$patch": "delete" }] })),
+        ],
+    )
     .await
 }
 
 async fn the_list_of_containers_is_replaced(c: &mut Context) -> Outcome {
-    pod_spec(c, &[("replace", json!({ "containers": [{ "$patch": "replace" }, { "name": "new", "image": "new:1" }] }))]).await
+    pod_spec(
+        c,
+        &[(
+            "replace",
+            json!({ "containers": [{ "$patch": "replace" }, { "name": "new", "image": "new:1" }] }),
+        )],
+    )
+    .await
 }
 
 async fn env_merges_by_name_within_a_container(c: &mut Context) -> Outcome {
@@ -129,15 +139,19 @@ async fn an_element_without_its_key(c: &mut Context) -> Outcome {
 }
 
 async fn a_directive_that_is_none(c: &mut Context) -> Outcome {
-    pod_spec(c, &[
-        ("in a map", json!({ "nodeSelector": { "$patch": "improve" } })),
-        ("in a list", json!({ "containers": [{ "name": "one", "$patch": "improve" }] })),
-    ])
+    pod_spec(
+        c,
+        &[
+            ("in a map", json!({ "nodeSelector": { "$patch": "improve" } })),
+            ("in a list", json!({ "containers": [{ "name": "one", "$patch": "improve" }] })),
+        ],
+    )
     .await
 }
 
 async fn finalizers_merge_as_a_set(c: &mut Context) -> Outcome {
-    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } })).await?;
+    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } }))
+        .await?;
     let patch = json!({ "metadata": { "finalizers": ["example.com/c", "example.com/a"] } });
     c.patch("patch", Patch::Strategic, &format!("{CM}/a"), patch).await?;
     Ok(())
@@ -152,7 +166,8 @@ async fn values_are_deleted_from_a_list_of_texts(c: &mut Context) -> Outcome {
 }
 
 async fn the_order_of_texts_is_set(c: &mut Context) -> Outcome {
-    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } })).await?;
+    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } }))
+        .await?;
     let patch = json!({ "metadata": { "$setElementOrder/finalizers": ["example.com/c", "example.com/b", "example.com/a"],
         "finalizers": ["example.com/c"] } });
     c.patch("patch", Patch::Strategic, &format!("{CM}/a"), patch).await?;
@@ -162,7 +177,8 @@ async fn the_order_of_texts_is_set(c: &mut Context) -> Outcome {
 async fn owner_references_merge_by_uid(c: &mut Context) -> Outcome {
     let one = c.make(CM, cm("one")).await?.uid();
     let two = c.make(CM, cm("two")).await?.uid();
-    let reference = |name: &str, uid: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid });
+    let reference =
+        |name: &str, uid: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid });
     c.make(CM, json!({ "metadata": { "name": "a", "ownerReferences": [reference("one", &one)] } })).await?;
     let patch = json!({ "metadata": { "ownerReferences": [reference("two", &two)] } });
     c.patch("add", Patch::Strategic, &format!("{CM}/a"), patch).await?;
@@ -173,10 +189,14 @@ async fn owner_references_merge_by_uid(c: &mut Context) -> Outcome {
 
 async fn service_ports_merge_by_port(c: &mut Context) -> Outcome {
     let services = "/api/v1/namespaces/{ns}/services";
-    c.make(services, json!({ "metadata": { "name": "s" }, "spec": { "clusterIP": "None",
-        "ports": [{ "name": "a", "port": 80 }, { "name": "b", "port": 81 }] } }))
-        .await?;
-    let patch = json!({ "spec": { "ports": [{ "port": 81, "targetPort": "named" }, { "port": 82, "name": "c" }] } });
+    c.make(
+        services,
+        json!({ "metadata": { "name": "s" }, "spec": { "clusterIP": "None",
+        "ports": [{ "name": "a", "port": 80 }, { "name": "b", "port": 81 }] } }),
+    )
+    .await?;
+    let patch =
+        json!({ "spec": { "ports": [{ "port": 81, "targetPort": "named" }, { "port": 82, "name": "c" }] } });
     let answer = c.must(Req::patch(Patch::Strategic, format!("{services}/s"), patch)).await?;
     c.saw("ports", answer.at("/spec/ports"));
     Ok(())
@@ -213,16 +233,20 @@ async fn conditions_merge_by_type(c: &mut Context) -> Outcome {
 async fn secrets_string_data(c: &mut Context) -> Outcome {
     let secrets = super::SECRETS;
     c.make(secrets, json!({ "metadata": { "name": "s" }, "data": { "a": "MQ==" } })).await?;
-    c.patch("patch", Patch::Strategic, &format!("{secrets}/s"), json!({ "stringData": { "b": "2" } })).await?;
+    c.patch("patch", Patch::Strategic, &format!("{secrets}/s"), json!({ "stringData": { "b": "2" } }))
+        .await?;
     Ok(())
 }
 
 async fn subjects_of_a_binding_are_replaced(c: &mut Context) -> Outcome {
     let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings";
     let user = |name: &str| json!({ "kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io" });
-    c.make(bindings, json!({ "metadata": { "name": "b" }, "subjects": [user("one")],
-        "roleRef": { "kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io" } }))
-        .await?;
+    c.make(
+        bindings,
+        json!({ "metadata": { "name": "b" }, "subjects": [user("one")],
+        "roleRef": { "kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io" } }),
+    )
+    .await?;
     let patch = json!({ "subjects": [user("two")] });
     c.patch("patch", Patch::Strategic, &format!("{bindings}/b"), patch).await?;
     let patch = json!({ "roleRef": { "name": "other" } });

@@ -44,7 +44,8 @@ async fn an_update_replaces_the_object(c: &mut Context) -> Outcome {
     first["metadata"]["labels"] = json!({ "old": "yes" });
     first["metadata"]["annotations"] = json!({ "old": "yes" });
     c.make(CM, first).await?;
-    let second = json!({ "metadata": { "name": "a", "labels": { "new": "yes" } }, "binaryData": { "b": "AQI=" } });
+    let second =
+        json!({ "metadata": { "name": "a", "labels": { "new": "yes" } }, "binaryData": { "b": "AQI=" } });
     c.put("update", &format!("{CM}/a"), second).await?;
     Ok(())
 }
@@ -69,7 +70,8 @@ async fn an_update_with_an_old_version(c: &mut Context) -> Outcome {
     object["metadata"]["labels"] = json!({ "mine": "yes" });
     c.put("named group", &format!("{DEPLOYMENTS}/d"), object).await?;
     Widgets::open().serve(c).await?;
-    let mut object = c.make(WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } }))).await?.body;
+    let mut object =
+        c.make(WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } }))).await?.body;
     c.must(Req::patch(Patch::Merge, format!("{WIDGETS}/w"), json!({ "spec": { "a": 2 } }))).await?;
     object["spec"]["a"] = json!(3);
     c.put("custom", &format!("{WIDGETS}/w"), object).await?;
@@ -96,7 +98,8 @@ async fn an_update_that_changes_nothing_keeps_the_version(c: &mut Context) -> Ou
     let made = c.make(CM, cm("a")).await?;
     let same = c.must(Req::put(format!("{CM}/a"), made.body.clone())).await?;
     c.saw("same version", made.version() == same.version());
-    let patched = c.must(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "data": { "k": "v" } }))).await?;
+    let patched =
+        c.must(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "data": { "k": "v" } }))).await?;
     c.saw("same version after a patch", made.version() == patched.version());
     Ok(())
 }
@@ -152,7 +155,8 @@ async fn an_update_keeps_the_creation_time_and_uid(c: &mut Context) -> Outcome {
 
 async fn an_update_to_a_custom_resource_needs_a_version(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
-    let widget = json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
+    let widget =
+        json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
     c.make(WIDGETS, widget.clone()).await?;
     c.put("custom", &format!("{WIDGETS}/w"), widget).await?;
     c.make(DEPLOYMENTS, deployment("d", 0)).await?;
@@ -182,7 +186,9 @@ async fn generation_grows_with_the_spec_only(c: &mut Context) -> Outcome {
 
 async fn generations(c: &mut Context) -> Outcome {
     let path = format!("{WIDGETS}/w");
-    let made = c.make(WIDGETS, w(json!({ "metadata": { "name": "w", "generation": 9 }, "spec": { "a": 1 } }))).await?;
+    let made = c
+        .make(WIDGETS, w(json!({ "metadata": { "name": "w", "generation": 9 }, "spec": { "a": 1 } })))
+        .await?;
     let mut seen = vec![made.at("/metadata/generation")];
     for patch in [
         json!({ "metadata": { "labels": { "a": "b" } } }),
@@ -201,7 +207,8 @@ async fn generation_of_a_custom_resource(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
     generations(c).await?;
     let path = format!("{WIDGETS}/w/status");
-    let after = c.must(Req::patch(Patch::Merge, path, json!({ "status": { "s": 2 }, "spec": { "a": 9 } }))).await?;
+    let after =
+        c.must(Req::patch(Patch::Merge, path, json!({ "status": { "s": 2 }, "spec": { "a": 9 } }))).await?;
     c.saw("after a status", after.at("/metadata/generation"));
     c.saw("spec", after.at("/spec"));
     c.saw("status", after.at("/status"));
@@ -229,7 +236,8 @@ async fn status_is_ignored_by_a_plain_update(c: &mut Context) -> Outcome {
 
 async fn spec_is_ignored_by_a_status_update(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
-    let mut object = c.make(WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } }))).await?.body;
+    let mut object =
+        c.make(WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } }))).await?.body;
     object["spec"]["a"] = json!(2);
     object["status"] = json!({ "ready": true });
     c.put("put", &format!("{WIDGETS}/w/status"), object.clone()).await?;
@@ -240,7 +248,12 @@ async fn spec_is_ignored_by_a_status_update(c: &mut Context) -> Outcome {
 
 async fn status_of_a_custom_resource_is_dropped_on_create(c: &mut Context) -> Outcome {
     Widgets::open().serve(c).await?;
-    c.post("create", WIDGETS, w(json!({ "metadata": { "name": "w" }, "spec": {}, "status": { "ready": true } }))).await?;
+    c.post(
+        "create",
+        WIDGETS,
+        w(json!({ "metadata": { "name": "w" }, "spec": {}, "status": { "ready": true } })),
+    )
+    .await?;
     Ok(())
 }
 
@@ -282,7 +295,8 @@ async fn status_of_a_pod(c: &mut Context) -> Outcome {
 }
 
 async fn an_update_of_an_immutable_secret(c: &mut Context) -> Outcome {
-    c.make(SECRETS, json!({ "metadata": { "name": "s" }, "immutable": true, "data": { "k": "djE=" } })).await?;
+    c.make(SECRETS, json!({ "metadata": { "name": "s" }, "immutable": true, "data": { "k": "djE=" } }))
+        .await?;
     let path = format!("{SECRETS}/s");
     c.patch("data", Patch::Merge, &path, json!({ "data": { "k": "djI=" } })).await?;
     c.patch("immutable", Patch::Merge, &path, json!({ "immutable": false })).await?;
@@ -326,9 +340,15 @@ async fn an_update_removes_a_finalizer_of_a_live_object(c: &mut Context) -> Outc
     let mut object = cm("a");
     object["metadata"]["finalizers"] = json!(["example.com/one", "example.com/two"]);
     c.make(CM, object).await?;
-    c.patch("remove one", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "finalizers": ["example.com/two"] } }))
+    c.patch(
+        "remove one",
+        Patch::Merge,
+        &format!("{CM}/a"),
+        json!({ "metadata": { "finalizers": ["example.com/two"] } }),
+    )
+    .await?;
+    c.patch("remove all", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "finalizers": null } }))
         .await?;
-    c.patch("remove all", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "finalizers": null } })).await?;
     Ok(())
 }
 
@@ -336,7 +356,8 @@ async fn a_put_creates_a_lease_never(c: &mut Context) -> Outcome {
     let leases = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
     c.put("lease", &format!("{leases}/l"), json!({ "metadata": { "name": "l" }, "spec": {} })).await?;
     let endpoints = "/api/v1/namespaces/{ns}/endpoints";
-    c.put("endpoints", &format!("{endpoints}/e"), json!({ "metadata": { "name": "e" }, "subsets": [] })).await?;
+    c.put("endpoints", &format!("{endpoints}/e"), json!({ "metadata": { "name": "e" }, "subsets": [] }))
+        .await?;
     Ok(())
 }
 
