@@ -12,6 +12,7 @@ mod quantity;
 mod table;
 mod text;
 mod unknown;
+mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ pub use self::{
     decode::{check_types, undecodable},
     go::{GoField, GoStruct, GoType, OwnJson},
     normalise::normalise,
-    protobuf::from_protobuf,
+    protobuf::{Expected, from_protobuf},
     unknown::{prune, unknown_fields},
 };
 use crate::shape::Shape;
@@ -48,4 +49,10 @@ pub fn go_struct_at(index: usize) -> Option<&'static GoStruct> {
 /// Every built-in type, in the order of the table.
 pub fn all() -> &'static [GoStruct] {
     &table::get().structs
+}
+
+/// The Go struct of a schema in a CRD, which holds itself in several disguises.
+fn schema() -> Option<&'static GoStruct> {
+    let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+    table::get().index_of(name).and_then(go_struct_at)
 }

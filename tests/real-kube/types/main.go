@@ -39,14 +39,18 @@ type table struct {
 }
 
 func main() {
+	out := bufio.NewWriter(os.Stdout)
+	defer out.Flush()
+	if len(os.Args) > 1 && os.Args[1] == "samples" {
+		writeSamples(out)
+		return
+	}
 	t := &table{
 		definitions: openapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef(path) }),
 		aliases:     map[string]string{},
 		seen:        map[reflect.Type]bool{},
 		enums:       map[string][]string{},
 	}
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
 	fmt.Fprint(out, head)
 	for _, p := range packages {
 		t.aliases[p.path] = p.alias

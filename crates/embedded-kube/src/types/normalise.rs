@@ -7,6 +7,7 @@ use super::{
     go::{GoField, GoStruct, GoType, OwnJson},
     go_struct, go_struct_at,
     quantity::canonical_quantity,
+    schema,
     text::{canonical_bytes, canonical_micro_time, canonical_time},
 };
 use crate::shape::Shape;
@@ -82,7 +83,19 @@ fn encoded(value: Value, kind: &GoType) -> Value {
     }
 }
 
+/// Values that are a schema, or something else in its place.
+fn encoded_schema(value: Value) -> Value {
+    match (value, schema()) {
+        (Value::Object(map), Some(go)) => Value::Object(encoded_struct(map, go)),
+        (Value::Array(items), _) => Value::Array(items.into_iter().map(encoded_schema).collect()),
+        (other, _) => other,
+    }
+}
+
 fn encoded_own(value: Value, own: OwnJson) -> Value {
+    if matches!(own, OwnJson::OrArray | OwnJson::OrBool | OwnJson::OrStringArray) {
+        return encoded_schema(value);
+    }
     let better = match (&value, own) {
         (Value::String(text), OwnJson::Quantity) => canonical_quantity(text),
         (Value::Number(number), OwnJson::Quantity) => canonical_quantity(&number.to_string()),

@@ -1,3 +1,5 @@
+mod protobuf;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 

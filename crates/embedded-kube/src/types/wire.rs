@@ -1,0 +1,86 @@
+//! The wire format of protobuf: tags, numbers and lengths, with the faults of the real decoder.
+
+/// One field of a message as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// Integers and booleans.
+    Varint(u64),
+    /// Eight bytes.
+    Fixed64(u64),
+    /// Four bytes; no built-in type has such a field.
+    Fixed32,
+    /// Text, bytes, messages, packed lists.
+    Bytes(&'a [u8]),
+}
+
+/// Reads the fields of one message.
+pub struct Wire<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Wire<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// The next field, or `None` at the end.
+    pub fn field(&mut self) -> Result<Option<(u32, Piece<'a>)>, String> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tag = self.varint()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| format!("proto: illegal tag {} (wire type {tag})", tag >> 3))?;
+        let piece = match tag & 7 {
+            0 => Piece::Varint(self.varint()?),
+            1 => Piece::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => Piece::Bytes(self.bytes()?),
+            5 => {
+                self.array::<4>()?;
+                Piece::Fixed32
+            }
+            4 => return Err("proto: wiretype end group for non-group".to_owned()),
+            other => return Err(format!("proto: illegal wireType {other}")),
+        };
+        Ok(Some((number, piece)))
+    }
+
+    pub fn varint(&mut self) -> Result<u64, String> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.rest.split_first().ok_or_else(end)?;
+            self.rest = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err("proto: integer overflow".to_owned())
+    }
+
+    /// At the end of a packed list.
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or_else(end)?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let length = self.varint()?;
+        let length = usize::try_from(length)
+            .ok()
+            .filter(|length| i64::try_from(*length).is_ok())
+            .ok_or("proto: negative length found during unmarshaling")?;
+        let (head, rest) = self.rest.split_at_checked(length).ok_or_else(end)?;
+        self.rest = rest;
+        Ok(head)
+    }
+}
+
+fn end() -> String {
+    "unexpected EOF".to_owned()
+}
