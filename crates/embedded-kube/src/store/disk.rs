@@ -65,7 +65,6 @@ impl Disk {
 
     /// Makes all of them durable, or none.
     pub fn append(&mut self, events: &[StoreEvent]) -> Result<(), StoreError> {
-        self.checkpoint();
         insert(&mut self.connection, events)
             .map_err(|error| StoreError::sqlite("write to", &self.path, error))?;
         self.logged += events.iter().map(bytes_logged).sum::<usize>();
@@ -81,7 +80,7 @@ impl Disk {
     }
 
     /// Moves the write-ahead log into the database when it is long, so that it begins anew.
-    fn checkpoint(&mut self) {
+    pub fn checkpoint(&mut self) {
         if self.logged < CHECKPOINT_BYTES {
             return;
         }

@@ -1,5 +1,9 @@
 //! One test per promise of the store; each runs in memory and on disk where both make sense.
 
+mod bench;
+mod disk;
+mod kill;
+mod many;
 mod past;
 mod watches;
 

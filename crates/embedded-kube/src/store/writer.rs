@@ -110,6 +110,9 @@ impl Writer {
         }
         self.settle(batch, replies);
         self.tidy(GARBAGE_ROWS, GARBAGE_BYTES);
+        if let Some(disk) = &mut self.disk {
+            disk.checkpoint();
+        }
         other
     }
 

@@ -1,0 +1,98 @@
+//! Figures, on request: `cargo test -p embedded-kube --lib store::tests::bench -- --ignored --nocapture`.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+
+use super::*;
+
+async fn creates(store: &Store, clients: usize, total: usize) -> (f64, Vec<Duration>) {
+    let begin = Instant::now();
+    let tasks: Vec<_> = (0..clients)
+        .map(|client| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut times = Vec::new();
+                for number in 0..total / clients {
+                    let key = format!("/configmaps/{clients}-{client}/{number}");
+                    let begin = Instant::now();
+                    store.write(&key, Expect::Absent, draft("v".repeat(1000))).await.unwrap();
+                    times.push(begin.elapsed());
+                }
+                times
+            })
+        })
+        .collect();
+    let mut times = Vec::new();
+    for task in tasks {
+        times.extend(task.await.unwrap());
+    }
+    times.sort();
+    (total as f64 / begin.elapsed().as_secs_f64(), times)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints figures"]
+async fn figures() {
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let store = at(dir.path()).await;
+    for (clients, total) in [(1, 2000), (8, 10_000), (64, 20_000)] {
+        let (rate, times) = creates(&store, clients, total).await;
+        let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        println!("{clients:>3} clients: {rate:>8.0} creates/s, p50 {half:?}, p99 {most:?}");
+    }
+    let begin = Instant::now();
+    let listed = store.list("/configmaps/", &Page::default()).unwrap().entries.len();
+    println!("list of {listed}: {:?}", begin.elapsed());
+
+    let watches: Vec<_> = (0..200).map(|_| store.watch("/lease/", store.revision()).unwrap()).collect();
+    let (begin, load) = (
+        Instant::now(),
+        tokio::spawn({
+            let store = store.clone();
+            async move { creates(&store, 9, 9000).await.0 }
+        }),
+    );
+    let tasks: Vec<_> = watches
+        .into_iter()
+        .map(|watch| {
+            tokio::spawn(
+                watch
+                    .take(200)
+                    .map(move |item| {
+                        let sent = data(&item.unwrap().now.unwrap().document).as_u64().unwrap();
+                        begin.elapsed().as_micros() as u64 - sent
+                    })
+                    .collect::<Vec<_>>(),
+            )
+        })
+        .collect();
+    for _ in 0..200 {
+        // From the acknowledgement's side this is the time before the write, so the figure includes the write itself.
+        put(&store, "/lease/a/x", begin.elapsed().as_micros() as u64).await;
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let mut delays = Vec::new();
+    for task in tasks {
+        delays.extend(task.await.unwrap());
+    }
+    delays.sort_unstable();
+    println!(
+        "write to delivery, 200 watches under load: p50 {} µs, p99 {} µs; load ran at {:.0} creates/s",
+        delays[delays.len() / 2],
+        delays[delays.len() * 99 / 100],
+        load.await.unwrap()
+    );
+    let size = std::fs::metadata(dir.path().join("store.sqlite")).unwrap().len();
+    let begin = Instant::now();
+    drop(store);
+    println!("close: {:?}", begin.elapsed());
+    let begin = Instant::now();
+    let store = at(dir.path()).await;
+    println!(
+        "open with {} objects ({} KiB): {:?}",
+        store.list("", &Page::default()).unwrap().entries.len(),
+        size >> 10,
+        begin.elapsed()
+    );
+}
