@@ -46,6 +46,7 @@ pub struct Garbage {
 #[derive(Debug, Default)]
 pub struct Batch {
     pub events: Vec<StoreEvent>,
+    pub bytes: usize,
     latest: HashMap<Arc<str>, usize>,
 }
 
@@ -247,14 +248,9 @@ impl Batch {
             return Err(before);
         }
         let revision = view.revision + self.events.len() as u64 + 1;
-        let Some(event) = event(revision, key, draft.map(|draft| draft.at(revision)), before) else {
-            return Err(None);
-        };
-        let Some(document) = event.now.as_ref().map(|entry| &entry.document).or(event.deleted.as_ref())
-        else {
-            return Err(None);
-        };
-        let document = document.clone();
+        let event = event(revision, key, draft.map(|draft| draft.at(revision)), before).ok_or(None)?;
+        let document = event.document().cloned().ok_or(None)?;
+        self.bytes += document.bytes().len();
         self.latest.insert(event.key.clone(), self.events.len());
         self.events.push(event);
         Ok((revision, document))

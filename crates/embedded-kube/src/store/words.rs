@@ -72,6 +72,13 @@ pub struct StoreEvent {
     pub deleted: Option<Document>,
 }
 
+impl StoreEvent {
+    /// The object at the event's revision: what is there now, or the last state of what was deleted.
+    pub fn document(&self) -> Option<&Document> {
+        self.now.as_ref().map(|entry| &entry.document).or(self.deleted.as_ref())
+    }
+}
+
 /// Which part of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {

@@ -15,8 +15,10 @@ use super::{
 };
 use crate::object::{Document, Draft};
 
-/// Most writes in one transaction: bounds the time a reader can be kept out.
+/// Most writes in one transaction, and the bytes after which no more are taken: bounds the time a reader can be kept
+/// out, and what a transaction holds in memory.
 const BATCH: usize = 512;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// When what nobody needs is deleted: so many rows, or so many bytes.
 const GARBAGE_ROWS: usize = 512;
@@ -98,7 +100,7 @@ impl Writer {
         let mut replies = Vec::new();
         let mut other = None;
         self.stage(&mut batch, &mut replies, first);
-        while replies.len() < BATCH {
+        while replies.len() < BATCH && batch.bytes < BATCH_BYTES {
             match queue.try_recv() {
                 Ok(Message::Write(write)) => self.stage(&mut batch, &mut replies, write),
                 Ok(message) => {

@@ -76,6 +76,20 @@ async fn a_second_start_shows_the_same_state_and_the_same_history(
     assert_eq!(fs::read_dir(dir.path().join("new/deep")).unwrap().count(), 2, "the log is gone");
 }
 
+/// What a kill test cannot show: that a power cut finds the write on the disk too.
+#[tokio::test]
+async fn every_commit_is_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = at(dir.path()).await;
+    let (mode, level) = probe(&store, |connection| {
+        let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+        let level: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+        (mode, level)
+    })
+    .await;
+    assert_eq!((mode.as_str(), level), ("wal", 2));
+}
+
 #[tokio::test]
 async fn forgotten_history_stays_forgotten() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,6 +125,8 @@ async fn the_database_does_not_grow_with_updates_of_the_same_objects() {
     assert!(rows(&store).await < 100 + 10 + 1100, "{} rows", rows(&store).await);
     let used = fs::metadata(dir.path().join(FILE)).unwrap().len();
     assert!(used <= most.max(8 << 20), "{most} bytes after half of the writes, {used} after all");
+    let log = fs::metadata(dir.path().join(format!("{FILE}-wal"))).unwrap().len();
+    assert!(log < 32 << 20, "the write-ahead log has {log} bytes");
     drop(store);
     let store = Store::open(Place::Dir(dir.path().to_owned()), settings).await.unwrap();
     assert_eq!((store.revision(), store.oldest()), (6001, 5901));

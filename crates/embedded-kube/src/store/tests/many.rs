@@ -87,17 +87,17 @@ async fn watch_some(store: Store, seed: u64) -> Watched {
 /// Lists of now and of the past, while it changes.
 async fn list_some(store: Store, seed: u64, stop: Arc<AtomicBool>) -> Vec<(&'static str, Snapshot)> {
     let mut random = Random(seed);
-    let mut seen = Vec::new();
+    let mut lists = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let prefix = PREFIXES[random.below(4)];
         let newest = usize::try_from(store.revision()).unwrap();
         let at = (random.below(2) == 0).then(|| 1 + random.below(newest) as u64);
         let snapshot = store.list(prefix, &Page { at, ..Page::default() }).unwrap();
         assert!(snapshot.revision >= at.unwrap_or(newest as u64));
-        seen.push((prefix, snapshot));
+        lists.push((prefix, snapshot));
         tokio::time::sleep(std::time::Duration::from_micros(200)).await;
     }
-    seen
+    lists
 }
 
 fn check_history(history: &[StoreEvent], mut told: Vec<Told>) {
