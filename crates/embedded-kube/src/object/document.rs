@@ -94,6 +94,7 @@ impl Document {
     }
 
     /// The same object with another resourceVersion, as the last state of an object that was deleted has it.
+    #[must_use]
     pub fn restamped(&self, revision: u64) -> Self {
         let Some((start, end)) = self.stamp() else { return self.clone() };
         let (before, after) = (self.bytes.get(..start), self.bytes.get(end..));

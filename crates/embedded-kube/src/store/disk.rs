@@ -1,4 +1,4 @@
-//! The history on disk: one SQLite database in one directory, used by one thread of one process.
+//! The history on disk: one `SQLite` database in one directory, used by one thread of one process.
 //!
 //! `log` has a row per revision; a value that is missing is a delete. Rows up to `meta.compacted` that later ones replace
 //! may be gone; of those after it none may be missing. What is here never changes what it does not understand.

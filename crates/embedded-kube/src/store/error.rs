@@ -86,14 +86,14 @@ pub enum StoreError {
         /// The system's words.
         source: Arc<io::Error>,
     },
-    /// SQLite refused.
+    /// The database refused.
     #[error("cannot {doing} {}", path.display())]
     Sqlite {
         /// In the words of the message.
         doing: &'static str,
         /// The database.
         path: PathBuf,
-        /// SQLite's words.
+        /// Its words.
         source: Arc<rusqlite::Error>,
     },
     /// The store was closed.
@@ -112,7 +112,7 @@ impl StoreError {
         }
     }
 
-    /// Sorts an error of SQLite.
+    /// Sorts an error of the database.
     pub fn sqlite(doing: &'static str, path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {

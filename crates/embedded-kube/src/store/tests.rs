@@ -30,6 +30,7 @@ async fn at(dir: &Path) -> Store {
     Store::open(Place::Dir(dir.to_owned()), Settings::default()).await.unwrap()
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is what a write takes")]
 fn draft(data: impl Into<Value>) -> Option<Draft> {
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": data.into()});

@@ -179,7 +179,9 @@ impl Writer {
         if let Err(error) = disk.compact(floor, &revisions) {
             tracing::warn!(error = &error as &dyn std::error::Error, "old revisions stay for now");
             let mut view = self.shared.view.write();
-            revisions.into_iter().for_each(|revision| view.garbage().add(revision, 0));
+            for revision in revisions {
+                view.garbage().add(revision, 0);
+            }
         }
     }
 

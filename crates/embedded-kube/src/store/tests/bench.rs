@@ -6,6 +6,10 @@ use futures::StreamExt;
 
 use super::*;
 
+fn micros(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_micros()).unwrap()
+}
+
 async fn creates(store: &Store, clients: usize, total: usize) -> (f64, Vec<Duration>) {
     let begin = Instant::now();
     let tasks: Vec<_> = (0..clients)
@@ -28,7 +32,7 @@ async fn creates(store: &Store, clients: usize, total: usize) -> (f64, Vec<Durat
         times.extend(task.await.unwrap());
     }
     times.sort();
-    (total as f64 / begin.elapsed().as_secs_f64(), times)
+    (f64::from(u32::try_from(total).unwrap()) / begin.elapsed().as_secs_f64(), times)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +65,7 @@ async fn figures() {
                     .take(200)
                     .map(move |item| {
                         let sent = data(&item.unwrap().now.unwrap().document).as_u64().unwrap();
-                        begin.elapsed().as_micros() as u64 - sent
+                        micros(begin) - sent
                     })
                     .collect::<Vec<_>>(),
             )
@@ -69,7 +73,7 @@ async fn figures() {
         .collect();
     for _ in 0..200 {
         // From the acknowledgement's side this is the time before the write, so the figure includes the write itself.
-        put(&store, "/lease/a/x", begin.elapsed().as_micros() as u64).await;
+        put(&store, "/lease/a/x", micros(begin)).await;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let mut delays = Vec::new();

@@ -68,10 +68,10 @@ fn write_and_kill(dir: &Path, history: usize, life: Duration) -> Told {
     for line in reader.join().unwrap() {
         let words: Vec<_> = line.split(' ').collect();
         // The last line may be cut; the harness prints lines of its own.
-        if let ["acknowledged", revision, key, size] = words[..] {
-            if let Ok(size) = size.parse() {
-                told.insert(revision.parse().unwrap(), (key.to_owned(), size));
-            }
+        if let ["acknowledged", revision, key, size] = words[..]
+            && let Ok(size) = size.parse()
+        {
+            told.insert(revision.parse().unwrap(), (key.to_owned(), size));
         }
     }
     told

@@ -46,7 +46,7 @@ async fn pages_of_one_revision_fit_together_while_others_write() {
             assert_eq!(data(&entry.document), "old");
             seen.push(key.clone());
         }
-        after = seen.last().map(|key| key.to_string());
+        after = seen.last().map(ToString::to_string);
         put(&store, &format!("/pods/a/{:03}", seen.len()), "new").await;
         put(&store, &format!("/pods/a/{:03}x", seen.len()), "new").await;
         if !snapshot.more {
@@ -55,7 +55,7 @@ async fn pages_of_one_revision_fit_together_while_others_write() {
         remove(&store, &format!("/pods/a/{:03}", 49 - seen.len() / 7)).await;
     }
     let expected: Vec<_> = (0..50).map(|number| format!("/pods/a/{number:03}")).collect();
-    assert_eq!(seen.iter().map(|key| key.to_string()).collect::<Vec<_>>(), expected);
+    assert_eq!(seen.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
 }
 
 /// A plain model beside the store: after random writes, every revision in the window lists what the model had then.
