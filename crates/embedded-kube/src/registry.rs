@@ -139,6 +139,11 @@ pub trait Rules: Send + Sync {
         None
     }
 
+    /// The schema as its author wrote it, descriptions and all, for `OpenAPI`; built-in kinds have none.
+    fn schema(&self) -> Option<&Value> {
+        None
+    }
+
     /// From the stored version to this one.
     fn from_storage(&self, _object: &mut Value) {}
 
