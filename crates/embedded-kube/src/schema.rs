@@ -21,11 +21,8 @@ mod tests;
 
 use serde_json::Value;
 
-pub use self::{
-    parse::{Additional, Rule, Schema},
-    verdict::shown,
-};
 use self::correlate::Correlated;
+pub use self::{number::plain as plain_number, parse::Schema, verdict::shown};
 use crate::{
     failure::{FieldError, FieldErrorKind},
     shape::Shape,
@@ -117,7 +114,12 @@ impl Compiled {
     }
 
     /// Rules in CEL; they are not asked about an object that has coarser faults (`so_far`).
-    pub fn check_rules(&self, _object: &Value, _old: Option<&Value>, _so_far: &[FieldError]) -> Vec<FieldError> {
+    pub fn check_rules(
+        &self,
+        _object: &Value,
+        _old: Option<&Value>,
+        _so_far: &[FieldError],
+    ) -> Vec<FieldError> {
         Vec::new()
     }
 }

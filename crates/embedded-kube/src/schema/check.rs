@@ -4,8 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{
     correlate::Correlated,
-    format,
-    number,
+    format, number,
     parse::{Additional, Schema},
     verdict::{Fault, Verdict, shown},
 };
@@ -140,7 +139,11 @@ fn string(schema: &Schema, text: &str, path: &str) -> Option<Fault> {
     if let Some(most) = bounds.max_length.filter(|most| length > *most) {
         let message = format!("{path} in body should be at most {most} chars long");
         let unit = if most == 1 { "byte" } else { "bytes" };
-        let shown = if most < 0 { "value is too long".to_owned() } else { format!("may not be more than {most} {unit}") };
+        let shown = if most < 0 {
+            "value is too long".to_owned()
+        } else {
+            format!("may not be more than {most} {unit}")
+        };
         return Some(Fault::new(FieldErrorKind::TooLong, path, Value::Null, message).showing(shown));
     }
     if let Some(least) = bounds.min_length.filter(|least| length < *least) {
@@ -175,7 +178,8 @@ fn list(schema: &Schema, items: &[Value], path: &str, pair: Option<Correlated<'_
 fn too_many(path: &str, count: i64, most: i64, what: &str) -> Fault {
     let text = format!("{path} in body should have at most {most} {what}");
     let unit = if most == 1 { "item" } else { "items" };
-    let shown = if most < 0 { "has too many items".to_owned() } else { format!("must have at most {most} {unit}") };
+    let shown =
+        if most < 0 { "has too many items".to_owned() } else { format!("must have at most {most} {unit}") };
     Fault::new(FieldErrorKind::TooMany, path, count.into(), text).showing(shown)
 }
 
@@ -210,7 +214,8 @@ fn object(schema: &Schema, map: &Map<String, Value>, path: &str, pair: Option<Co
     for key in schema.required.iter().filter(|key| !map.contains_key(*key)) {
         let name = format!("{path}.{key}");
         let text = format!("{name} in body is required");
-        verdict.add(Fault::new(FieldErrorKind::Required, &name, Value::Null, text).showing("").without_value());
+        verdict
+            .add(Fault::new(FieldErrorKind::Required, &name, Value::Null, text).showing("").without_value());
     }
     verdict
 }

@@ -2,11 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    lists::below,
-    parse::Schema,
-    verdict::shown,
-};
+use super::{lists::below, parse::Schema, verdict::shown};
 use crate::{
     failure::FieldError,
     object::{dns1035_label, label_key, label_value, path_segment, qualified_name},
@@ -60,10 +56,8 @@ fn resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) 
         None | Some(Value::Null) => {}
         Some(Value::Object(metadata)) => meta(metadata, &below(path, "metadata"), errors),
         Some(other) => {
-            let detail = format!(
-                "json: cannot unmarshal {} into Go value of type v1.ObjectMeta",
-                kind_of(other)
-            );
+            let detail =
+                format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", kind_of(other));
             errors.push(FieldError::invalid(below(path, "metadata"), shown(other), detail));
         }
     }
@@ -86,11 +80,15 @@ fn meta(metadata: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>)
         match metadata.get(key) {
             Some(Value::String(text)) if !text.is_empty() && key != "namespace" => {
                 let wrong = path_segment(text);
-                errors.extend(wrong.into_iter().map(|detail| FieldError::invalid(&field, text.as_str(), detail)));
+                errors.extend(
+                    wrong.into_iter().map(|detail| FieldError::invalid(&field, text.as_str(), detail)),
+                );
             }
             Some(Value::String(text)) if !text.is_empty() => {
                 let wrong = crate::object::dns1123_label(text);
-                errors.extend(wrong.into_iter().map(|detail| FieldError::invalid(&field, text.as_str(), detail)));
+                errors.extend(
+                    wrong.into_iter().map(|detail| FieldError::invalid(&field, text.as_str(), detail)),
+                );
             }
             Some(Value::String(_) | Value::Null) | None => {}
             Some(other) => errors.push(mistyped(metadata, path, other, key, "string")),
@@ -127,10 +125,14 @@ fn pairs(
             continue;
         };
         let lower = if key == "annotations" { name.to_lowercase() } else { name.clone() };
-        errors.extend(label_key(&lower).into_iter().map(|detail| FieldError::invalid(&field, name.as_str(), detail)));
+        errors.extend(
+            label_key(&lower).into_iter().map(|detail| FieldError::invalid(&field, name.as_str(), detail)),
+        );
         if key == "labels" {
             errors.extend(
-                label_value(text).into_iter().map(|detail| FieldError::invalid(&field, text.as_str(), detail)),
+                label_value(text)
+                    .into_iter()
+                    .map(|detail| FieldError::invalid(&field, text.as_str(), detail)),
             );
         }
     }
@@ -138,7 +140,8 @@ fn pairs(
 
 fn mistyped(metadata: &Map<String, Value>, path: &str, value: &Value, key: &str, wanted: &str) -> FieldError {
     let given = kind_of(value);
-    let detail = format!("json: cannot unmarshal {given} into Go struct field ObjectMeta.{key} of type {wanted}");
+    let detail =
+        format!("json: cannot unmarshal {given} into Go struct field ObjectMeta.{key} of type {wanted}");
     FieldError::invalid(path, shown(&Value::Object(metadata.clone())), detail)
 }
 

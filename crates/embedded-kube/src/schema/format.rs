@@ -7,9 +7,32 @@ use regex::Regex;
 use super::parse::Schema;
 
 const STRINGS: [&str; 26] = [
-    "bsonobjectid", "byte", "cidr", "creditcard", "date", "datetime", "duration", "email", "hexcolor", "hostname",
-    "ipv4", "ipv6", "isbn", "isbn10", "isbn13", "k8slongname", "k8sshortname", "mac", "password", "rgbcolor", "ssn",
-    "uri", "uuid", "uuid3", "uuid4", "uuid5",
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "datetime",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8slongname",
+    "k8sshortname",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
 ];
 
 /// The schema's format, if the server supports it for the schema's type.
@@ -232,7 +255,8 @@ fn scala_duration(text: &str) -> Option<i64> {
         let count: i64 = found.get(1)?.as_str().parse().ok()?;
         let unit = found.get(2)?.as_str().to_lowercase();
         for (names, factor) in UNITS {
-            let is_unit = names.contains(&unit.as_str()) || names.last().is_some_and(|name| unit.starts_with(name));
+            let is_unit =
+                names.contains(&unit.as_str()) || names.last().is_some_and(|name| unit.starts_with(name));
             if is_unit {
                 #[expect(clippy::cast_precision_loss, reason = "durations are small")]
                 let part = count as f64 * factor;
@@ -252,7 +276,9 @@ fn is_email(text: &str) -> bool {
     let Some((local, domain)) = address.rsplit_once('@') else { return false };
     let atom = |part: &str| {
         !part.is_empty()
-            && part.chars().all(|it| it.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(it) || !it.is_ascii())
+            && part
+                .chars()
+                .all(|it| it.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(it) || !it.is_ascii())
     };
     let quoted = local.len() > 2 && local.starts_with('"') && local.ends_with('"');
     let literal = domain.starts_with('[') && domain.ends_with(']');
@@ -285,17 +311,18 @@ fn is_request_uri(text: &str) -> bool {
     let good_scheme = scheme.starts_with(|it: char| it.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     let host = rest.strip_prefix("//").map(|rest| rest.split(['/', '?']).next().unwrap_or_default());
-    let good_host = host.is_none_or(|host| !host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}']));
-    let good_port = host.and_then(|host| host.rsplit_once(':')).is_none_or(|(_, port)| {
-        port.ends_with(']') || port.bytes().all(|byte| byte.is_ascii_digit())
-    });
+    let good_host =
+        host.is_none_or(|host| !host.contains([' ', '<', '>', '"', '\\', '^', '`', '{', '|', '}']));
+    let good_port = host
+        .and_then(|host| host.rsplit_once(':'))
+        .is_none_or(|(_, port)| port.ends_with(']') || port.bytes().all(|byte| byte.is_ascii_digit()));
     good_scheme && good_host && good_port && has_good_escapes(rest)
 }
 
 fn has_good_escapes(text: &str) -> bool {
-    text.split('%').skip(1).all(|part| {
-        part.as_bytes().get(..2).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit))
-    })
+    text.split('%')
+        .skip(1)
+        .all(|part| part.as_bytes().get(..2).is_some_and(|pair| pair.iter().all(u8::is_ascii_hexdigit)))
 }
 
 fn digits(text: &str) -> Vec<u32> {

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{
-    parse::Schema,
-    verdict::shown,
-};
+use super::{parse::Schema, verdict::shown};
 use crate::failure::FieldError;
 
 /// Items that are there twice, each once.

@@ -12,7 +12,12 @@ const EPSILON: f64 = 1e-9;
 const MOST: f64 = 9_007_199_254_740_991.0;
 
 /// A whole number that JSON can carry, give or take the last digit of a computation.
-#[expect(clippy::float_cmp, clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "as the real server compares")]
+#[expect(
+    clippy::float_cmp,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "as the real server compares"
+)]
 pub fn is_whole(number: f64) -> bool {
     if !number.is_finite() || number.abs() > MOST {
         return false;
@@ -105,7 +110,10 @@ struct Limit {
 }
 
 impl Limit {
-    #[expect(clippy::cast_possible_truncation, reason = "bounds of whole numbers are cut as the real server cuts them")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "bounds of whole numbers are cut as the real server cuts them"
+    )]
     fn check(&self, given: &Number, path: &str, verdict: &mut Verdict) {
         let order = match given.as_i64() {
             Some(whole) => whole.partial_cmp(&(self.at as i64)),
@@ -128,7 +136,10 @@ impl Limit {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "factors of whole numbers are cut as the real server cuts them")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "factors of whole numbers are cut as the real server cuts them"
+)]
 fn multiple(given: &Number, factor: f64, path: &str, verdict: &mut Verdict) {
     let (fits, shown_factor) = match given.as_i64() {
         Some(whole) => {
@@ -154,7 +165,11 @@ fn multiple(given: &Number, factor: f64, path: &str, verdict: &mut Verdict) {
 }
 
 fn not_positive(path: &str, factor: &str, value: Value) -> Fault {
-    Fault::invalid(path, shown(&value), format!("factor MultipleOf declared for {path} must be positive: {factor}"))
+    Fault::invalid(
+        path,
+        shown(&value),
+        format!("factor MultipleOf declared for {path} must be positive: {factor}"),
+    )
 }
 
 /// A float as Go's `%v` writes it.

@@ -98,7 +98,8 @@ impl Schema {
         if depth == 0 {
             return Self::default();
         }
-        let schema = |key: &str| source.get(key).filter(|it| it.is_object()).map(|it| Self::read(it, depth - 1));
+        let schema =
+            |key: &str| source.get(key).filter(|it| it.is_object()).map(|it| Self::read(it, depth - 1));
         let schemas = |key: &str| list(source, key).map(|it| Self::read(it, depth - 1)).collect();
         Self {
             kind: text(source, "type"),
@@ -195,9 +196,33 @@ impl Pattern {
         let regex = regex::RegexBuilder::new(&text)
             .size_limit(PATTERN_SIZE)
             .build()
-            .map_err(|error| error.to_string());
+            .map_err(|error| go_error(&error, &text));
         Self { text, regex }
     }
+}
+
+/// The commonest faults of patterns in the words of the real server's parser.
+fn go_error(error: &regex::Error, pattern: &str) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    let what = match last {
+        "unclosed group" => format!("missing closing ): `{pattern}`"),
+        "unopened group" => format!("unexpected ): `{pattern}`"),
+        "unclosed character class" => {
+            let start = pattern.rfind('[').and_then(|at| pattern.get(at..)).unwrap_or(pattern);
+            format!("missing closing ]: `{start}`")
+        }
+        "repetition operator missing expression" => {
+            let start = pattern.find(['*', '+', '?']).and_then(|at| pattern.get(at..=at)).unwrap_or(pattern);
+            format!("missing argument to repetition operator: `{start}`")
+        }
+        _ if last.starts_with("look-around") => {
+            let start = pattern.find("(?").and_then(|at| pattern.get(at..at + 3)).unwrap_or("(?");
+            format!("invalid or unsupported Perl syntax: `{start}`")
+        }
+        other => format!("{other}: `{pattern}`"),
+    };
+    format!("error parsing regexp: {what}")
 }
 
 impl Rule {

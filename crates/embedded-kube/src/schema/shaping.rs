@@ -103,14 +103,17 @@ fn object_meta() -> Shape {
         let scalar = |kind| Shape::own(Node::Scalar(kind));
         let map = || Shape::own(Node::Map(Map { values: text(), atomic: false }));
         let list = |items, kind| Shape::own(Node::List(List { items, kind }));
-        let owner = Struct { atomic: true, ..fields([
-            ("apiVersion", text()),
-            ("blockOwnerDeletion", scalar(Scalar::Boolean)),
-            ("controller", scalar(Scalar::Boolean)),
-            ("kind", text()),
-            ("name", text()),
-            ("uid", text()),
-        ]) };
+        let owner = Struct {
+            atomic: true,
+            ..fields([
+                ("apiVersion", text()),
+                ("blockOwnerDeletion", scalar(Scalar::Boolean)),
+                ("controller", scalar(Scalar::Boolean)),
+                ("kind", text()),
+                ("name", text()),
+                ("uid", text()),
+            ])
+        };
         let manager = fields([
             ("apiVersion", text()),
             ("fieldsType", text()),

@@ -37,7 +37,8 @@ fn invariants(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldEr
     }
     additional(schema, level, path, found);
     extensions(schema, path, found);
-    let skip = Skip { any_of: is_int_or_string(&schema.any_of), first_all_of: is_wrapped_int_or_string(schema) };
+    let skip =
+        Skip { any_of: is_int_or_string(&schema.any_of), first_all_of: is_wrapped_int_or_string(schema) };
     values(schema, skip, path, found);
     types(schema, level, path, found);
     metadata(schema, level, path, found);
@@ -49,7 +50,8 @@ fn additional(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldEr
         found.push(FieldError::forbidden(&place, "must not be used at the root"));
     }
     if schema.additional.is_some() && schema.embedded {
-        found.push(FieldError::forbidden(&place, "must not be used if x-kubernetes-embedded-resource is set"));
+        found
+            .push(FieldError::forbidden(&place, "must not be used if x-kubernetes-embedded-resource is set"));
     }
     if let Some(child) = schema.additional_schema() {
         invariants(child, Level::Field, &place, found);
@@ -175,8 +177,11 @@ fn nested(schema: &Schema, skip_any_of: bool, path: &str, found: &mut Vec<FieldE
     for (name, child) in &schema.properties {
         nested(child, false, &key(path, name), found);
     }
-    let (empty, no, undefined) =
-        ("must be empty to be structural", "must be false to be structural", "must be undefined to be structural");
+    let (empty, no, undefined) = (
+        "must be empty to be structural",
+        "must be false to be structural",
+        "must be undefined to be structural",
+    );
     let additional = !matches!(schema.additional, None | Some(Additional::Any(false)));
     let checks = [
         (!schema.kind.is_empty(), "type", empty),
@@ -228,7 +233,12 @@ impl Complete<'_> {
         };
         self.values(nested, outer, outer_path, path);
         if let Some(items) = &nested.items {
-            self.nested(items, outer.items.as_deref(), &format!("{outer_path}.items"), &format!("{path}.items"));
+            self.nested(
+                items,
+                outer.items.as_deref(),
+                &format!("{outer_path}.items"),
+                &format!("{path}.items"),
+            );
         }
         for (name, child) in &nested.properties {
             self.nested(child, outer.properties.get(name), &key(outer_path, name), &key(path, name));

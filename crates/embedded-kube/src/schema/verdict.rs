@@ -53,7 +53,8 @@ impl Fault {
     }
 
     fn error(self, prefix: &str) -> FieldError {
-        let name = self.name.as_deref().map(|name| name.strip_prefix('.').unwrap_or(name)).unwrap_or_default();
+        let name =
+            self.name.as_deref().map(|name| name.strip_prefix('.').unwrap_or(name)).unwrap_or_default();
         let field = match (prefix.is_empty(), name.is_empty()) {
             (true, true) => "<nil>".to_owned(),
             (true, false) => name.to_owned(),
