@@ -25,6 +25,7 @@ mod clock;
 pub mod cluster;
 mod controllers;
 mod crd;
+mod decode;
 mod discovery;
 pub mod failure;
 pub mod faults;

@@ -19,3 +19,6 @@ pub use self::{
     strategic::strategic_merge,
     syntax::{duplicate_fields, json_patch_faults},
 };
+
+mod pending;
+pub use self::pending::{Writer, apply, track};

@@ -1,0 +1,178 @@
+//! Bodies of requests into values: JSON, YAML and protobuf, with what strict field validation wants to know.
+//!
+//! One pass gives both the value and the fields that came twice; the last of them wins, as on the real server. Errors
+//! are worded as Go's decoder words them, because clients print them.
+
+mod syntax;
+mod value;
+
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+
+use self::value::Seen;
+use crate::failure::{Answer, Failure};
+
+/// Largest body that is read.
+pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
+
+/// Media types a body may have, in the words of the refusal.
+const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// A body's value, and its faults that only strict validation minds (as the real server words them).
+///
+/// `kind` is what the endpoint expects; it is named in the text of a refusal.
+pub fn decode(content_type: &str, body: &[u8], kind: &str) -> Answer<(Value, Vec<String>)> {
+    match content_type {
+        "" | "application/json" => json(body).map_err(|why| unrecognized(kind, &why, body)),
+        "application/yaml" => yaml(body).map_err(|why| unrecognized(kind, &why, body)),
+        "application/vnd.kubernetes.protobuf" => Err(unsupported(&ACCEPTED[..2])),
+        _ => Err(unsupported(&ACCEPTED)),
+    }
+}
+
+/// The media type of a body is none that we read.
+pub fn unsupported(accepted: &[&str]) -> Failure {
+    let text = format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    );
+    Failure::new(415, "UnsupportedMediaType", text, None)
+}
+
+/// JSON, with the paths of fields that came twice.
+pub fn json(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    // Go takes invalid UTF-8 and puts replacement characters; refusing it here would be stricter than the real server.
+    let text = String::from_utf8_lossy(body);
+    let mut duplicates = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(&text);
+    let read = Seen::root(&mut duplicates).deserialize(&mut reader);
+    let whole = read.and_then(|value| reader.end().map(|()| value));
+    match whole {
+        Ok(value) => {
+            Ok((value, duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect()))
+        }
+        Err(why) => Err(syntax::complaint(text.as_bytes()).unwrap_or_else(|| why.to_string())),
+    }
+}
+
+/// YAML (one document), with a complaint about keys that came twice.
+pub fn yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    if text.trim().is_empty() {
+        return Ok((Value::Null, Vec::new()));
+    }
+    let strict = serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error };
+    match yaml_with(text, strict) {
+        Ok(value) => Ok((value, Vec::new())),
+        Err(first) => {
+            let loose = serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
+            let value = yaml_with(text, loose)
+                .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))?;
+            Ok((value, vec![duplicate_key(&first)]))
+        }
+    }
+}
+
+fn yaml_with(text: &str, options: serde_saphyr::Options) -> Result<Value, serde_saphyr::Error> {
+    serde_saphyr::with_deserializer_from_str_with_options(text, options, |reader| {
+        Seen::root(&mut Vec::new()).deserialize(reader)
+    })
+}
+
+fn duplicate_key(why: &serde_saphyr::Error) -> String {
+    let line = why.location().map_or(0, |at| at.line());
+    let text = why.to_string();
+    let key = text.split(['`', '\'', '"']).nth(1).unwrap_or_default();
+    format!("yaml: unmarshal errors:\n  line {line}: key \"{key}\" already set in map")
+}
+
+fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Failure {
+    let text = if why.starts_with("error converting YAML") {
+        why.to_owned()
+    } else {
+        format!("couldn't get version/kind; json parse error: {why}")
+    };
+    let summary = summary(body);
+    Failure::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {text} ({summary})"
+    ))
+}
+
+/// The beginning of a body, as the real server quotes it: text if it looks like JSON, else hexadecimal digits.
+fn summary(body: &[u8]) -> String {
+    const MOST: usize = 30;
+    let start = body.get(..MOST).unwrap_or(body);
+    let rest = if body.len() > MOST { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(start)),
+        Some(_) => {
+            let digits: String = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{digits}{rest}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn duplicate_fields_are_named_by_path_and_the_last_wins() {
+        let (value, problems) = json(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
+        assert_eq!(value, json!({"a": 3, "b": [{"c": 2}]}));
+        assert_eq!(problems, [r#"duplicate field "b[0].c""#, r#"duplicate field "a""#]);
+    }
+
+    #[test]
+    fn malformed_json_is_refused_in_go_words() {
+        let failure = decode("application/json", b"{\"a\":", "Secret").unwrap_err();
+        assert_eq!(
+            failure.message(),
+            "the object provided is unrecognized (must be of type Secret): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"a\":)"
+        );
+        assert_eq!(failure.code(), 400);
+    }
+
+    #[test]
+    fn an_empty_body_is_summed_up_as_empty() {
+        let failure = decode("", b"", "Pod").unwrap_err();
+        assert!(
+            failure.message().ends_with("unexpected end of JSON input (<empty>)"),
+            "{}",
+            failure.message()
+        );
+    }
+
+    #[test]
+    fn yaml_is_read_and_a_key_that_came_twice_is_told_with_its_line() {
+        let (value, problems) = yaml(b"kind: A\nmetadata:\n  name: first\n  name: second\n1: z\n").unwrap();
+        assert_eq!(value, json!({"kind": "A", "metadata": {"name": "second"}, "1": "z"}));
+        assert_eq!(problems, ["yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"]);
+    }
+
+    #[test]
+    fn invalid_utf8_is_replaced_in_json() {
+        let (value, _) = json(b"{\"a\":\"\xff\"}").unwrap();
+        assert_eq!(value, json!({"a": "\u{fffd}"}));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_rather_than_followed() {
+        assert!(json("[".repeat(100_000).as_bytes()).is_err());
+        assert!(yaml("[".repeat(10_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_foreign_media_type_is_refused_with_the_list() {
+        let failure = decode("text/plain", b"x", "Pod").unwrap_err();
+        assert_eq!(failure.code(), 415);
+        assert!(
+            failure
+                .message()
+                .ends_with("application/json, application/yaml, application/vnd.kubernetes.protobuf")
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! From a body to an object of the right type: decoded, unknown fields answered, pruned.
+
+use serde_json::Value;
+
+use crate::{
+    decode,
+    failure::{Answer, Failure},
+    object::{Meta, MetaMut, text},
+    registry::Resource,
+    request::{FieldValidation, Request},
+    types,
+};
+
+/// An object from a client, of the resource's type, with nothing in it that the type does not know.
+#[derive(Debug)]
+pub struct Intake {
+    pub object: Value,
+    pub warnings: Vec<String>,
+}
+
+/// Reads the body of a create or an update.
+pub fn read(request: &Request, validation: FieldValidation) -> Answer<Intake> {
+    let (mut object, duplicates) =
+        decode::decode(&request.content_type, &request.body, &request.resource.kind)?;
+    let resource = &request.resource;
+    fit_type(&mut object, resource)?;
+    if let Some(why) = types::check_types(&object, &resource.shape) {
+        return Err(Failure::bad_request(format!("{}: {why}", cannot_be_handled(&object, resource))));
+    }
+    let mut problems = duplicates;
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn | FieldValidation::Strict => {
+            problems.extend(unknown(&object, resource));
+            problems
+        }
+    };
+    if validation == FieldValidation::Strict && !warnings.is_empty() {
+        let text = format!("strict decoding error: {}", warnings.join(", "));
+        return Err(Failure::bad_request(format!("{}: {text}", cannot_be_handled(&object, resource))));
+    }
+    clean(&mut object, resource);
+    Ok(Intake { object, warnings })
+}
+
+/// What the type does not know goes, and so do the empty values that the real server never writes.
+pub fn clean(object: &mut Value, resource: &Resource) {
+    if resource.custom {
+        types::prune(object, &resource.shape);
+    } else {
+        types::normalise(object, &resource.shape);
+    }
+}
+
+/// Fields the type does not know, as the strict decoder words them.
+pub fn unknown(object: &Value, resource: &Resource) -> Vec<String> {
+    let paths = types::unknown_fields(object, &resource.shape);
+    paths.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
+}
+
+fn cannot_be_handled(object: &Value, resource: &Resource) -> String {
+    let kind = text(object, &["kind"]);
+    format!("{kind} in version \"{}\" cannot be handled as a {}", resource.id.version, resource.kind)
+}
+
+/// A missing type is the resource's; another one is refused.
+pub fn fit_type(object: &mut Value, resource: &Resource) -> Answer<()> {
+    let Some(map) = object.as_object_mut() else {
+        return Err(Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): json: cannot unmarshal into a map",
+            resource.kind
+        )));
+    };
+    let expected = resource.api_version();
+    let given = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !given.is_empty() && given != expected {
+        return Err(Failure::bad_request(format!(
+            "the API version in the data ({given}) does not match the expected API version ({expected})"
+        )));
+    }
+    let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !kind.is_empty() && kind != resource.kind {
+        return Err(Failure::bad_request(format!(
+            "{kind} in version \"{}\" cannot be handled as a {}: converting ({}.{kind}) to ({}): unknown conversion",
+            resource.id.version, resource.kind, resource.id.version, resource.kind
+        )));
+    }
+    map.insert("apiVersion".into(), expected.into());
+    map.insert("kind".into(), resource.kind.clone().into());
+    Ok(())
+}
+
+/// The namespace of the path goes into the object; another one is refused.
+pub fn fit_namespace(object: &mut Value, request: &Request) -> Answer<()> {
+    let given = object.namespace().to_owned();
+    let expected = if request.resource.namespaced { request.namespace.as_str() } else { "" };
+    if !given.is_empty() && given != expected {
+        // A namespace on a cluster-scoped object is refused by its own check, with a better text.
+        if !request.resource.namespaced {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        return Err(Failure::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if !expected.is_empty() {
+        object.set_meta("namespace", expected);
+    }
+    Ok(())
+}
+
+/// Owners that are named twice are named once, with a warning.
+pub fn dedupe_owners(object: &mut Value, warnings: &mut Vec<String>) {
+    let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
+        return;
+    };
+    let mut seen: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut doubles = Vec::new();
+    for owner in owners.drain(..) {
+        if seen.contains(&owner) {
+            doubles.push(text(&owner, &["uid"]).to_owned());
+        } else {
+            seen.push(owner);
+        }
+    }
+    *owners = seen;
+    if !doubles.is_empty() {
+        warnings.push(format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            doubles.join(", ")
+        ));
+    }
+}

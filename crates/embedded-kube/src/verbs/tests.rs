@@ -1,0 +1,286 @@
+//! The verbs on a store in memory, without HTTP.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    kinds,
+    object::Meta,
+    request::{Body, Change, Options, User, WatchEvent},
+    store::{Place, Settings},
+};
+
+async fn server() -> Server {
+    let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
+    let server = Server::new(store, Arc::new(Registry::with(kinds::resources())));
+    object(
+        server
+            .handle(
+                ask(&server, Verb::Create, "namespaces", "").with(json!({"metadata": {"name": "default"}})),
+            )
+            .await,
+    );
+    server
+}
+
+fn ask(server: &Server, verb: Verb, plural: &str, name: &str) -> Request {
+    let resource = server.registry().all().values().find(|one| one.id.plural == plural).cloned().unwrap();
+    let namespace = if resource.namespaced { "default" } else { "" };
+    Request {
+        user: User::default(),
+        agent: "tester/1.0".into(),
+        verb,
+        resource,
+        namespace: namespace.into(),
+        name: name.into(),
+        subresource: String::new(),
+        options: Options::default(),
+        body: Bytes::new(),
+        content_type: "application/json".into(),
+    }
+}
+
+impl Request {
+    fn with(mut self, body: Value) -> Self {
+        self.body = body.to_string().into();
+        self
+    }
+
+    fn of_type(mut self, content_type: &str) -> Self {
+        self.content_type = content_type.into();
+        self
+    }
+
+    fn options(mut self, set: impl FnOnce(&mut Options)) -> Self {
+        set(&mut self.options);
+        self
+    }
+}
+
+fn object(reply: Answer<Reply>) -> Value {
+    match reply.unwrap() {
+        Reply::Object { object, .. } => object.value(),
+        Reply::List(_) | Reply::Watch(_) => panic!("not one object"),
+    }
+}
+
+fn names(reply: Answer<Reply>) -> (Vec<String>, String) {
+    match reply.unwrap() {
+        Reply::List(list) => {
+            (list.items.iter().map(|item| item.value().name().to_owned()).collect(), list.continue_token)
+        }
+        Reply::Object { .. } | Reply::Watch(_) => panic!("not a list"),
+    }
+}
+
+async fn config_map(server: &Server, name: &str, metadata: Value) -> Value {
+    let mut body = json!({"metadata": {"name": name}, "data": {"a": "1"}});
+    if let (Some(all), Some(more)) = (body["metadata"].as_object_mut(), metadata.as_object()) {
+        all.extend(more.clone());
+    }
+    object(server.handle(ask(server, Verb::Create, "configmaps", "").with(body)).await)
+}
+
+#[tokio::test]
+async fn a_created_object_is_there_with_uid_and_version() {
+    let server = server().await;
+    let made = config_map(&server, "a", json!({})).await;
+    assert!(!made.uid().is_empty());
+    assert_eq!(object(server.handle(ask(&server, Verb::Get, "configmaps", "a")).await), made);
+    let again = server
+        .handle(ask(&server, Verb::Create, "configmaps", "").with(json!({"metadata": {"name": "a"}})))
+        .await;
+    assert_eq!(again.err().unwrap().message(), "configmaps \"a\" already exists");
+}
+
+#[tokio::test]
+async fn a_generated_name_has_five_letters_more() {
+    let server = server().await;
+    let body = json!({"metadata": {"generateName": "pre-"}});
+    let made = object(server.handle(ask(&server, Verb::Create, "configmaps", "").with(body)).await);
+    assert_eq!(made.name().len(), "pre-".len() + 5);
+}
+
+#[tokio::test]
+async fn an_old_version_is_a_conflict_and_no_version_is_not() {
+    let server = server().await;
+    let first = config_map(&server, "a", json!({})).await;
+    let mut second = first.clone();
+    second["data"]["a"] = "2".into();
+    let second = object(server.handle(ask(&server, Verb::Update, "configmaps", "a").with(second)).await);
+    assert_ne!(second.resource_version(), first.resource_version());
+    let mut late = first.clone();
+    late["data"]["a"] = "3".into();
+    let refused = server.handle(ask(&server, Verb::Update, "configmaps", "a").with(late.clone())).await;
+    assert_eq!(refused.err().unwrap().reason(), "Conflict");
+    late["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
+    let third = object(server.handle(ask(&server, Verb::Update, "configmaps", "a").with(late)).await);
+    assert_eq!(third["data"]["a"], "3");
+}
+
+#[tokio::test]
+async fn an_update_that_changes_nothing_writes_nothing() {
+    let server = server().await;
+    let first = config_map(&server, "a", json!({})).await;
+    let same = object(server.handle(ask(&server, Verb::Update, "configmaps", "a").with(first.clone())).await);
+    assert_eq!(same.resource_version(), first.resource_version());
+}
+
+#[tokio::test]
+async fn a_dry_run_leaves_nothing_behind() {
+    let server = server().await;
+    let dry = |request: Request| request.options(|options| options.dry_run = vec!["All".into()]);
+    let body = json!({"metadata": {"name": "a"}});
+    object(server.handle(dry(ask(&server, Verb::Create, "configmaps", "").with(body))).await);
+    assert_eq!(server.handle(ask(&server, Verb::Get, "configmaps", "a")).await.err().unwrap().code(), 404);
+    config_map(&server, "b", json!({})).await;
+    let before = server.store().revision();
+    object(server.handle(dry(ask(&server, Verb::Delete, "configmaps", "b"))).await);
+    assert_eq!(server.store().revision(), before);
+}
+
+#[tokio::test]
+async fn pages_show_one_snapshot() {
+    let server = server().await;
+    for name in ["a", "b", "c", "d"] {
+        config_map(&server, name, json!({})).await;
+    }
+    let page = |token: String| {
+        ask(&server, Verb::List, "configmaps", "").options(|options| {
+            options.limit = Some(2);
+            options.continue_token = token;
+        })
+    };
+    let (first, token) = names(server.handle(page(String::new())).await);
+    assert_eq!(first, ["a", "b"]);
+    object(server.handle(ask(&server, Verb::Delete, "configmaps", "d")).await);
+    let (rest, end) = names(server.handle(page(token)).await);
+    assert_eq!((rest, end), (vec!["c".to_owned(), "d".to_owned()], String::new()));
+}
+
+#[tokio::test]
+async fn a_selection_with_a_limit_is_continued_where_it_ended() {
+    let server = server().await;
+    for (name, tier) in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")] {
+        config_map(&server, name, json!({"labels": {"tier": tier}})).await;
+    }
+    let page = |token: String| {
+        ask(&server, Verb::List, "configmaps", "").options(|options| {
+            options.limit = Some(2);
+            options.label_selector = "tier=x".into();
+            options.continue_token = token;
+        })
+    };
+    let (first, token) = names(server.handle(page(String::new())).await);
+    assert_eq!(first, ["a", "c"]);
+    assert_eq!(names(server.handle(page(token)).await), (vec!["d".to_owned()], String::new()));
+}
+
+#[tokio::test]
+async fn a_finalizer_keeps_an_object_until_it_leaves() {
+    let server = server().await;
+    config_map(&server, "a", json!({"finalizers": ["x.io/y"]})).await;
+    let kept = object(server.handle(ask(&server, Verb::Delete, "configmaps", "a")).await);
+    assert!(kept.is_terminating());
+    let body = json!({"metadata": {"finalizers": null}});
+    let patch =
+        ask(&server, Verb::Patch, "configmaps", "a").with(body).of_type("application/merge-patch+json");
+    object(server.handle(patch).await);
+    assert_eq!(server.handle(ask(&server, Verb::Get, "configmaps", "a")).await.err().unwrap().code(), 404);
+}
+
+#[tokio::test]
+async fn preconditions_of_a_delete_are_kept() {
+    let server = server().await;
+    config_map(&server, "a", json!({})).await;
+    let body = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "other"}});
+    let refused = server.handle(ask(&server, Verb::Delete, "configmaps", "a").with(body)).await;
+    assert_eq!(refused.err().unwrap().reason(), "Conflict");
+    assert!(server.handle(ask(&server, Verb::Get, "configmaps", "a")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_collection_goes_by_selector() {
+    let server = server().await;
+    config_map(&server, "a", json!({"labels": {"tier": "x"}})).await;
+    config_map(&server, "b", json!({})).await;
+    let gone =
+        ask(&server, Verb::DeleteCollection, "configmaps", "").options(|o| o.label_selector = "tier".into());
+    assert_eq!(names(server.handle(gone).await).0, ["a"]);
+    assert_eq!(names(server.handle(ask(&server, Verb::List, "configmaps", "")).await).0, ["b"]);
+}
+
+#[tokio::test]
+async fn objects_appear_in_a_selection_and_vanish_from_it() {
+    let server = server().await;
+    let watch = ask(&server, Verb::Watch, "configmaps", "").options(|options| {
+        options.label_selector = "tier=x".into();
+        options.resource_version = server.store().revision().to_string();
+    });
+    let Reply::Watch(mut events) = server.handle(watch).await.unwrap() else { panic!("not a watch") };
+    config_map(&server, "a", json!({})).await;
+    for label in [json!("x"), Value::Null] {
+        let body = json!({"metadata": {"labels": {"tier": label}}});
+        let patch =
+            ask(&server, Verb::Patch, "configmaps", "a").with(body).of_type("application/merge-patch+json");
+        object(server.handle(patch).await);
+    }
+    let (added, deleted): (WatchEvent, WatchEvent) =
+        (events.next().await.unwrap(), events.next().await.unwrap());
+    assert_eq!((added.change, deleted.change), (Change::Added, Change::Deleted));
+    assert_eq!(deleted.object.value().label("tier"), Some("x"));
+    assert_eq!(deleted.object.value().resource_version(), server.store().revision().to_string());
+}
+
+#[tokio::test]
+async fn a_watch_can_begin_with_everything_there_is() {
+    let server = server().await;
+    config_map(&server, "a", json!({})).await;
+    let watch = ask(&server, Verb::Watch, "configmaps", "").options(|options| {
+        options.send_initial_events = Some(true);
+        options.resource_version_match = "NotOlderThan".into();
+        options.bookmarks = true;
+        options.timeout_seconds = Some(1);
+    });
+    let Reply::Watch(events) = server.handle(watch).await.unwrap() else { panic!("not a watch") };
+    let seen: Vec<WatchEvent> = events.take(2).collect().await;
+    assert_eq!(seen.iter().map(|event| event.change).collect::<Vec<_>>(), [Change::Added, Change::Bookmark]);
+    let Body::Value(mark) = &seen[1].object else { panic!("a bookmark is made for its reply") };
+    assert_eq!(mark.pointer("/metadata/annotations/k8s.io~1initial-events-end"), Some(&json!("true")));
+}
+
+#[tokio::test]
+async fn a_watch_from_forgotten_history_ends_with_gone() {
+    let server = server().await;
+    config_map(&server, "a", json!({})).await;
+    server.store().expire_history();
+    let watch =
+        ask(&server, Verb::Watch, "configmaps", "").options(|options| options.resource_version = "1".into());
+    let Reply::Watch(events) = server.handle(watch).await.unwrap() else { panic!("not a watch") };
+    let seen: Vec<WatchEvent> = events.collect().await;
+    assert_eq!(seen.len(), 1);
+    assert_eq!((seen[0].change, seen[0].object.value()["code"].clone()), (Change::Error, json!(410)));
+}
+
+#[tokio::test]
+async fn nothing_is_made_in_a_namespace_that_ends() {
+    let server = server().await;
+    let missing = Request { namespace: "nowhere".into(), ..ask(&server, Verb::Create, "configmaps", "") };
+    let refused = server.handle(missing.with(json!({"metadata": {"name": "a"}}))).await;
+    assert_eq!(refused.err().unwrap().message(), "namespaces \"nowhere\" not found");
+    object(
+        server
+            .handle(ask(&server, Verb::Create, "namespaces", "").with(json!({"metadata": {"name": "short"}})))
+            .await,
+    );
+    let ending = object(server.handle(ask(&server, Verb::Delete, "namespaces", "short")).await);
+    assert_eq!(ending["status"]["phase"], "Terminating");
+    let late = Request { namespace: "short".into(), ..ask(&server, Verb::Create, "configmaps", "") };
+    let refused = server.handle(late.with(json!({"metadata": {"name": "a"}}))).await.err().unwrap();
+    assert_eq!(refused.details().unwrap().causes[0].reason, "NamespaceTerminating");
+}

@@ -1,0 +1,165 @@
+//! Changes as they happen: from now, from a revision on, or after everything that is there.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Server, list, list::Filter, options, prefix, view::Viewer, viewer};
+use crate::{
+    failure::{Answer, Failure, FieldError},
+    request::{Body, Change, Options, Reply, Request, WatchEvent},
+    store::{Page, StoreEvent, Watch},
+};
+
+/// How long a watch lasts if the client does not say; the real server takes 30 to 60 minutes.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+
+struct State {
+    watch: Watch,
+    filter: Arc<Filter>,
+    viewer: Viewer,
+    waiting: VecDeque<WatchEvent>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    ended: bool,
+}
+
+impl Server {
+    pub(super) fn watch(&self, request: &Request) -> Answer<Reply> {
+        let options = &request.options;
+        check(options)?;
+        let filter = Filter::read(options, &request.resource)?;
+        let revision = list::wait_for(&options.resource_version, self.store.revision())?;
+        let prefix = prefix(&request.resource, &request.namespace);
+        let viewer = viewer(&request.resource);
+        let initial = options.send_initial_events.unwrap_or(revision == 0);
+        let mut waiting = VecDeque::new();
+        let after = if initial {
+            let shot = self
+                .store
+                .list(&prefix, &Page::default())
+                .map_err(|_| Failure::internal("no present state"))?;
+            let present = shot.entries.iter().filter(|(_, entry)| filter.matches(&entry.document));
+            waiting.extend(present.map(|(_, entry)| event(Change::Added, viewer.show(entry))));
+            if options.send_initial_events == Some(true) && options.bookmarks {
+                waiting.push_back(bookmark(&viewer, shot.revision, true));
+            }
+            shot.revision
+        } else {
+            if revision == 0 { self.store.revision() } else { revision }
+        };
+        let watch = match self.store.watch(&prefix, after) {
+            Ok(watch) => watch,
+            Err(gone) => return Ok(Reply::Watch(too_old(after, gone.oldest))),
+        };
+        let timeout = options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        let now = Instant::now();
+        let state = State {
+            watch,
+            filter: Arc::new(filter),
+            viewer,
+            waiting,
+            bookmarks: options.bookmarks,
+            next_bookmark: now + BOOKMARK_EVERY,
+            deadline: now + timeout,
+            ended: false,
+        };
+        Ok(Reply::Watch(stream::unfold(state, next).boxed()))
+    }
+}
+
+async fn next(mut state: State) -> Option<(WatchEvent, State)> {
+    loop {
+        if let Some(event) = state.waiting.pop_front() {
+            return Some((event, state));
+        }
+        if state.ended {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            happened = state.watch.next() => match happened {
+                Some(Ok(happened)) => state.waiting.extend(translate(&state.viewer, &state.filter, &happened)),
+                Some(Err(_)) => {
+                    state.waiting.push_back(Failure::expired("The resourceVersion for the provided watch is too old.").into());
+                    state.ended = true;
+                }
+                None => state.ended = true,
+            },
+            () = sleep_until(state.deadline) => {
+                if state.bookmarks {
+                    state.waiting.push_back(bookmark(&state.viewer, state.watch.progress(), false));
+                }
+                state.ended = true;
+            }
+            () = sleep_until(state.next_bookmark), if state.bookmarks => {
+                state.waiting.push_back(bookmark(&state.viewer, state.watch.progress(), false));
+                state.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+            }
+        }
+    }
+}
+
+/// What a change means to somebody who sees only a selection: objects appear in it and vanish from it.
+fn translate(viewer: &Viewer, filter: &Filter, happened: &StoreEvent) -> Option<WatchEvent> {
+    let before = happened.before.as_ref().filter(|entry| filter.matches(&entry.document));
+    let now = happened.now.as_ref().filter(|entry| filter.matches(&entry.document));
+    match (before, now) {
+        (None, None) => None,
+        (None, Some(now)) => Some(event(Change::Added, viewer.show(now))),
+        (Some(_), Some(now)) => Some(event(Change::Modified, viewer.show(now))),
+        (Some(before), None) => {
+            let last = before.document.restamped(happened.revision);
+            Some(event(Change::Deleted, viewer.show_document(&last, before.revision)))
+        }
+    }
+}
+
+fn event(change: Change, object: Body) -> WatchEvent {
+    WatchEvent { change, object }
+}
+
+fn bookmark(viewer: &Viewer, revision: u64, initial_end: bool) -> WatchEvent {
+    let resource = viewer.resource();
+    let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+    if initial_end {
+        metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+    }
+    let object = json!({ "kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata });
+    event(Change::Bookmark, Body::Value(object))
+}
+
+fn too_old(wanted: u64, oldest: u64) -> crate::request::Events {
+    let failure = Failure::expired(format!("too old resource version: {wanted} ({oldest})"));
+    stream::iter([failure.into()]).boxed()
+}
+
+fn check(given: &Options) -> Answer<()> {
+    let field = "resourceVersionMatch";
+    let mut errors = Vec::new();
+    let wanted = given.resource_version_match.as_str();
+    if given.send_initial_events.is_some() && wanted != "NotOlderThan" {
+        let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        errors.push(FieldError::forbidden(field, why));
+    }
+    if !wanted.is_empty() {
+        if given.send_initial_events.is_none() {
+            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            errors.push(FieldError::forbidden(field, why));
+        }
+        if wanted != "NotOlderThan" {
+            errors.push(FieldError::not_supported(field, wanted, &["NotOlderThan"]));
+        }
+        if !given.continue_token.is_empty() {
+            errors.push(FieldError::forbidden(
+                field,
+                "resourceVersionMatch is forbidden when continue is provided",
+            ));
+        }
+    }
+    options::refuse("ListOptions", &errors)
+}
