@@ -10,7 +10,10 @@ use serde::de::DeserializeSeed;
 use serde_json::Value;
 
 use self::value::Seen;
-use crate::failure::{Answer, Failure};
+use crate::{
+    failure::{Answer, Failure},
+    types,
+};
 
 /// Largest body that is read.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
@@ -25,7 +28,11 @@ pub fn decode(content_type: &str, body: &[u8], kind: &str) -> Answer<(Value, Vec
     match content_type {
         "" | "application/json" => json(body).map_err(|why| unrecognized(kind, &why, body)),
         "application/yaml" => yaml(body).map_err(|why| unrecognized(kind, &why, body)),
-        "application/vnd.kubernetes.protobuf" => Err(unsupported(&ACCEPTED[..2])),
+        "application/vnd.kubernetes.protobuf" => {
+            // The envelope names the type; these two only stand in where it does not.
+            let expected = types::Expected { group: "", version: "v1", kind };
+            types::from_protobuf(body, expected).map(|value| (value, Vec::new()))
+        }
         _ => Err(unsupported(&ACCEPTED)),
     }
 }
@@ -81,8 +88,10 @@ fn yaml_with(text: &str, options: serde_saphyr::Options) -> Result<Value, serde_
 
 fn duplicate_key(why: &serde_saphyr::Error) -> String {
     let line = why.location().map_or(0, |at| at.line());
-    let text = why.to_string();
-    let key = text.split(['`', '\'', '"']).nth(1).unwrap_or_default();
+    let key = match why.without_snippet() {
+        serde_saphyr::Error::DuplicateMappingKey { key, .. } => key.as_deref().unwrap_or_default(),
+        _ => "",
+    };
     format!("yaml: unmarshal errors:\n  line {line}: key \"{key}\" already set in map")
 }
 

@@ -12,6 +12,7 @@
 //! | `types` | the table of built-in types: fields, list types, merge keys, protobuf |
 //! | `schema`, `crd` | custom resources: schemas, CEL, versions, establishment |
 //! | `discovery`, `openapi` | what clients ask to find their way |
+//! | `decode` | bodies of requests into values |
 //! | `controllers` | garbage collector, namespaces, Deployment → `ReplicaSet` → Pod → `EndpointSlice` |
 //! | `selectors` | which objects a request is about: label and field selectors |
 //! | `store` | one ordered, durable history of objects |

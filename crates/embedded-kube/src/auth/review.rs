@@ -1,0 +1,243 @@
+//! Reviews: questions put as objects. They are answered and forgotten, never stored.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Auth,
+    jwt::ISSUER,
+    rbac::{Attributes, Granted, Rule, Verdict},
+};
+use crate::{
+    clock,
+    failure::{Answer, Failure, FieldError},
+    object::{Meta, MetaMut, at, text},
+    registry::Resource,
+    request::User,
+};
+
+impl Auth {
+    /// Answers a review that `user` puts.
+    pub async fn review(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        user: &User,
+        asked: Value,
+    ) -> Answer<Value> {
+        check_type(resource, &asked)?;
+        let (metadata, spec) = (asked.get("metadata"), asked.get("spec").cloned());
+        let mut metadata = metadata.cloned().unwrap_or_else(|| json!({}));
+        let spec = spec.filter(|spec| !spec.is_null()).unwrap_or_else(|| json!({}));
+        let status = match resource.kind.as_str() {
+            "TokenReview" => self.token_review(&spec).await?,
+            "SelfSubjectReview" => json!({ "userInfo": user_info(user) }),
+            "SelfSubjectRulesReview" => self.rules_review(&spec, user)?,
+            "LocalSubjectAccessReview" => {
+                local(namespace, &asked, resource)?;
+                metadata["namespace"] = namespace.into();
+                self.access_review(resource, &spec, &subject(&spec))?
+            }
+            "SubjectAccessReview" => self.access_review(resource, &spec, &subject(&spec))?,
+            _ => self.access_review(resource, &spec, user)?,
+        };
+        let mut answer = json!({
+            "kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata,
+            "spec": spec, "status": status,
+        });
+        match resource.kind.as_str() {
+            "SelfSubjectReview" => {
+                answer.drop_field("spec");
+                answer.set_meta("creationTimestamp", clock::seconds(clock::now()));
+            }
+            "SelfSubjectRulesReview" => answer["spec"] = json!({}),
+            _ => {}
+        }
+        Ok(answer)
+    }
+
+    fn access_review(&self, resource: &Resource, spec: &Value, user: &User) -> Answer<Value> {
+        let faults = access_faults(spec, resource);
+        if !faults.is_empty() {
+            return Err(Failure::invalid(&resource.id.group, &resource.kind, "", &faults));
+        }
+        let attributes = match given(spec, "resourceAttributes") {
+            Some(wanted) => attributes(wanted),
+            None => {
+                let path = text(spec, &["nonResourceAttributes", "path"]);
+                Attributes::of_path(text(spec, &["nonResourceAttributes", "verb"]), path)
+            }
+        };
+        let (allowed, reason) = match self.authorizer.decide(user, &attributes) {
+            Verdict::Allowed(why) => (true, why),
+            Verdict::NoOpinion(why) => (false, why),
+        };
+        let mut status = json!({ "allowed": allowed });
+        if !reason.is_empty() {
+            status["reason"] = reason.into();
+        }
+        Ok(status)
+    }
+
+    fn rules_review(&self, spec: &Value, user: &User) -> Answer<Value> {
+        let namespace = text(spec, &["namespace"]);
+        if namespace.is_empty() {
+            return Err(Failure::bad_request("no namespace on request"));
+        }
+        Ok(rules_status(&self.authorizer.granted(user, namespace)))
+    }
+
+    async fn token_review(&self, spec: &Value) -> Answer<Value> {
+        let token = text(spec, &["token"]);
+        if token.is_empty() {
+            return Err(Failure::bad_request("token is required for TokenReview in authentication"));
+        }
+        let audiences: Vec<String> = match at(spec, &["audiences"]).and_then(Value::as_array) {
+            Some(list) if !list.is_empty() => {
+                list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            }
+            _ => vec![ISSUER.to_owned()],
+        };
+        let signed = self.bearers.signer().user_for(token, &audiences, clock::now(), &*self.objects);
+        let found = match signed {
+            Some(found) => Some(found),
+            None => self.bearers.user(token, &*self.objects).await.and_then(|user| {
+                // A token that names no audience is for this server.
+                let own: Vec<String> = audiences.into_iter().filter(|one| one == ISSUER).collect();
+                (!own.is_empty()).then_some((user, own))
+            }),
+        };
+        Ok(match found {
+            Some((user, audiences)) => {
+                json!({ "authenticated": true, "user": user_info(&user), "audiences": audiences })
+            }
+            None => json!({ "user": {}, "error": "invalid bearer token" }),
+        })
+    }
+}
+
+fn check_type(resource: &Resource, asked: &Value) -> Answer<()> {
+    let (kind, version) = (text(asked, &["kind"]), text(asked, &["apiVersion"]));
+    let right = (kind.is_empty() || kind == resource.kind)
+        && (version.is_empty() || version == resource.api_version());
+    if right && asked.is_object() {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \"{version}\"",
+        resource.kind
+    )))
+}
+
+fn given<'a>(spec: &'a Value, key: &str) -> Option<&'a Value> {
+    spec.get(key).filter(|value| !value.is_null())
+}
+
+fn access_faults(spec: &Value, resource: &Resource) -> Vec<FieldError> {
+    let (by_resource, by_path) = (given(spec, "resourceAttributes"), given(spec, "nonResourceAttributes"));
+    let mut faults = Vec::new();
+    match (by_resource, by_path) {
+        (Some(_), Some(path)) => faults.push(FieldError::invalid(
+            "spec.nonResourceAttributes",
+            path.clone(),
+            "cannot be specified in combination with resourceAttributes",
+        )),
+        (None, None) => faults.push(FieldError::invalid(
+            "spec.resourceAttributes",
+            Value::Null,
+            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
+        )),
+        _ => {}
+    }
+    let nobody = text(spec, &["user"]).is_empty()
+        && at(spec, &["groups"]).and_then(Value::as_array).is_none_or(Vec::is_empty);
+    if nobody && resource.kind != "SelfSubjectAccessReview" {
+        faults.push(FieldError::invalid("spec.user", "", "at least one of user or group must be specified"));
+    }
+    faults
+}
+
+fn local(namespace: &str, asked: &Value, resource: &Resource) -> Answer<()> {
+    let named = text(asked, &["spec", "resourceAttributes", "namespace"]);
+    let own = if asked.namespace().is_empty() { namespace } else { asked.namespace() };
+    if named != own {
+        let fault =
+            FieldError::invalid("spec.resourceAttributes.namespace", named, "must match metadata.namespace");
+        return Err(Failure::invalid(&resource.id.group, &resource.kind, "", &[fault]));
+    }
+    if own != namespace {
+        let text = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
+        return Err(Failure::bad_request(text));
+    }
+    Ok(())
+}
+
+fn attributes(wanted: &Value) -> Attributes {
+    let get = |key: &str| text(wanted, &[key]).to_owned();
+    Attributes {
+        verb: get("verb"),
+        group: get("group"),
+        resource: get("resource"),
+        subresource: get("subresource"),
+        namespace: get("namespace"),
+        name: get("name"),
+        path: None,
+    }
+}
+
+fn texts(list: Option<&Value>) -> Vec<String> {
+    let list = list.and_then(Value::as_array).into_iter().flatten();
+    list.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Whom a `SubjectAccessReview` is about.
+fn subject(spec: &Value) -> User {
+    let extra = spec.get("extra").and_then(Value::as_object).into_iter().flatten();
+    User {
+        name: text(spec, &["user"]).to_owned(),
+        uid: text(spec, &["uid"]).to_owned(),
+        groups: texts(spec.get("groups")),
+        extra: extra.map(|(key, values)| (key.clone(), texts(Some(values)))).collect(),
+    }
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = json!({ "username": user.name });
+    if !user.uid.is_empty() {
+        info["uid"] = user.uid.as_str().into();
+    }
+    if !user.groups.is_empty() {
+        info["groups"] = json!(user.groups);
+    }
+    if !user.extra.is_empty() {
+        info["extra"] = json!(user.extra);
+    }
+    info
+}
+
+fn rules_status(granted: &Granted) -> Value {
+    let put = |rule: &mut Map<String, Value>, key: &str, list: &[String]| {
+        if !list.is_empty() {
+            rule.insert(key.to_owned(), json!(list));
+        }
+    };
+    let resource_rule = |rule: &Rule| {
+        let mut shown = Map::new();
+        shown.insert("verbs".to_owned(), json!(rule.verbs));
+        put(&mut shown, "apiGroups", &rule.groups);
+        put(&mut shown, "resources", &rule.resources);
+        put(&mut shown, "resourceNames", &rule.names);
+        Value::Object(shown)
+    };
+    let path_rule = |rule: &Rule| json!({ "verbs": rule.verbs, "nonResourceURLs": rule.urls });
+    let (on_resources, on_paths): (Vec<&Rule>, Vec<&Rule>) =
+        granted.rules.iter().partition(|rule| rule.urls.is_empty());
+    let mut status = json!({
+        "resourceRules": on_resources.into_iter().map(resource_rule).collect::<Vec<_>>(),
+        "nonResourceRules": on_paths.into_iter().map(path_rule).collect::<Vec<_>>(),
+        "incomplete": false,
+    });
+    if !granted.faults.is_empty() {
+        status["evaluationError"] = granted.faults.join(", ").into();
+    }
+    status
+}
