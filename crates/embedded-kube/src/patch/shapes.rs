@@ -116,3 +116,41 @@ pub fn workload() -> Shape {
         ("data", strings()),
     ])
 }
+
+/// The custom resource of the recorded requests.
+pub fn thing() -> Shape {
+    let mut port = fields(&[("containerPort", integer()), ("protocol", string()), ("name", string())]);
+    if let Some(protocol) = port.fields.get_mut("protocol") {
+        protocol.default = Some("TCP".into());
+    }
+    let container = structure(&[
+        ("name", string()),
+        ("image", string()),
+        ("args", atomic(string())),
+        ("env", keyed(structure(&[("name", string()), ("value", string())]), &["name"])),
+        ("ports", keyed(done(port), &["containerPort", "protocol"])),
+    ]);
+    let mut selector = fields(&[("matchLabels", strings())]);
+    selector.atomic = true;
+    let extra = Struct { keep_unknown: true, ..Struct::default() };
+    let spec = structure(&[
+        ("replicas", integer()),
+        ("paused", scalar(Scalar::Boolean)),
+        ("selector", done(selector)),
+        ("containers", keyed(container, &["name"])),
+        ("tags", set(string())),
+        ("order", atomic(string())),
+        ("strategy", structure(&[("type", string()), ("rollingUpdate", structure(&[("max", integer())]))])),
+        ("extra", done(extra)),
+        ("groups", map(structure(&[("size", integer()), ("labels", strings())]))),
+    ]);
+    let condition = structure(&[("type", string()), ("status", string()), ("message", string())]);
+    structure(&[
+        ("apiVersion", string()),
+        ("kind", string()),
+        ("metadata", object_meta()),
+        ("spec", spec),
+        ("status", structure(&[("ready", integer()), ("conditions", keyed(condition, &["type"]))])),
+        ("data", strings()),
+    ])
+}

@@ -136,8 +136,24 @@ pub fn writer<'a>(request: &'a Request, options: &'a WriteOptions) -> Writer<'a>
     Writer {
         manager: &options.manager,
         api_version: &options.api_version,
+        kind: &request.resource.kind,
         subresource: &request.subresource,
+        reset: reset_of(&request.resource, &request.subresource),
         now: clock::now(),
+    }
+}
+
+/// Fields that an endpoint does not change, whatever is sent to it: nobody becomes their owner there.
+fn reset_of(resource: &Resource, subresource: &str) -> &'static [&'static str] {
+    let definition = resource.id.plural == "customresourcedefinitions";
+    match (subresource, resource.id.plural.as_str()) {
+        ("", _) if resource.status => &["status"],
+        ("finalize", _) => &["status"],
+        ("status", _) if resource.custom || definition => &["metadata", "spec"],
+        ("status", "deployments") => &["spec", "metadata.labels"],
+        ("status", "pods") => &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
+        ("status", _) => &["spec"],
+        _ => &[],
     }
 }
 

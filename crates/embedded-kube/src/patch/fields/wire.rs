@@ -1,0 +1,211 @@
+//! `FieldsV1`: `f:` field, `k:` keys of an item, `v:` value of an item, `i:` index, `.` the element itself.
+
+use serde_json::{Map, Value};
+
+use super::{Datum, Element, Entry, Set};
+
+impl Set {
+    /// As `fieldsV1`.
+    pub fn encode(&self) -> Value {
+        Value::Object(self.encode_into(Map::new()))
+    }
+
+    fn encode_into(&self, mut out: Map<String, Value>) -> Map<String, Value> {
+        for (element, entry) in &self.entries {
+            let mut below = Map::new();
+            if entry.member && !entry.below.is_empty() {
+                below.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            out.insert(element.encode(), Value::Object(entry.below.encode_into(below)));
+        }
+        out
+    }
+
+    /// From `fieldsV1`; elements of an unknown type are left out.
+    pub fn decode(fields: &Value) -> Result<Self, String> {
+        match fields {
+            Value::Null => Ok(Self::default()),
+            Value::Object(map) => Ok(decode(map)?.below),
+            _ => Err("ReadMapCB: expect { or n".to_owned()),
+        }
+    }
+}
+
+fn decode(map: &Map<String, Value>) -> Result<Entry, String> {
+    let mut entry = Entry::default();
+    for (key, value) in map {
+        if key == "." {
+            entry.member = true;
+            continue;
+        }
+        let Some(element) = Element::decode(key)? else { continue };
+        let below = match value {
+            Value::Object(map) => decode(map)?,
+            Value::Null => Entry::leaf(),
+            _ => return Err("ReadMapCB: expect { or n".to_owned()),
+        };
+        entry.below.put(element, below);
+    }
+    if entry.below.is_empty() {
+        entry.member = true;
+    }
+    Ok(entry)
+}
+
+impl Element {
+    fn encode(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Key(keys) => {
+                let keys: Map<String, Value> =
+                    keys.iter().map(|(name, value)| (name.clone(), value.value().clone())).collect();
+                format!("k:{}", for_html(&Value::Object(keys).to_string()))
+            }
+            Self::Value(value) => format!("v:{}", for_html(&value.value().to_string())),
+            Self::Index(index) => format!("i:{index}"),
+        }
+    }
+
+    /// `None` for a type that is not known.
+    fn decode(text: &str) -> Result<Option<Self>, String> {
+        let mut letters = text.chars();
+        let (Some(kind), Some(colon)) = (letters.next(), letters.next()) else {
+            return Err("key must be 2 characters long:".to_owned());
+        };
+        if colon != ':' {
+            return Err(format!("missing colon: {text}"));
+        }
+        let rest = letters.as_str();
+        let json = || serde_json::from_str::<Value>(rest).map_err(|error| error.to_string());
+        Ok(Some(match kind {
+            'f' => Self::Field(rest.to_owned()),
+            'v' => Self::Value(Datum::of(&json()?)),
+            'k' => match json()? {
+                Value::Object(map) => {
+                    let mut keys: Vec<(String, Datum)> =
+                        map.iter().map(|(name, value)| (name.clone(), Datum::of(value))).collect();
+                    keys.sort();
+                    Self::Key(keys)
+                }
+                _ => return Err(format!("expected an object: {rest}")),
+            },
+            'i' => Self::Index(
+                rest.parse().map_err(|_| format!("strconv.Atoi: parsing {rest:?}: invalid syntax"))?,
+            ),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The real server writes JSON that may stand in HTML.
+fn for_html(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_read_and_written_in_the_servers_order() {
+        let text = r#"{"f:b":{".":{},"k:{\"name\":\"x\",\"port\":80}":{".":{},"f:c":{}},"v:\"a\"":{},"i:3":{}},"f:a":{}}"#;
+        let set = Set::decode(&serde_json::from_str(text).unwrap()).unwrap();
+        assert_eq!(
+            set.encode().to_string(),
+            r#"{"f:a":{},"f:b":{".":{},"k:{\"name\":\"x\",\"port\":80}":{".":{},"f:c":{}},"v:\"a\"":{},"i:3":{}}}"#
+        );
+        let paths: Vec<String> =
+            set.paths().iter().map(|path| path.iter().map(ToString::to_string).collect()).collect();
+        assert_eq!(
+            paths,
+            [".a", ".b", r#".b[name="x",port=80]"#, r#".b[="a"]"#, ".b[3]", r#".b[name="x",port=80].c"#]
+        );
+    }
+
+    #[test]
+    fn what_is_unknown_is_left_out_and_what_is_wrong_is_refused() {
+        assert_eq!(Set::decode(&json!({"z:what": {}, "f:a": {}})).unwrap().encode(), json!({"f:a": {}}));
+        for wrong in [
+            json!({"a": {}}),
+            json!({"field": {}}),
+            json!({"v:{": {}}),
+            json!({"i:x": {}}),
+            json!({"f:a": 1}),
+            json!([]),
+        ] {
+            assert!(Set::decode(&wrong).is_err(), "{wrong}");
+        }
+    }
+
+    fn element() -> impl Strategy<Value = Element> {
+        let datum = || {
+            prop_oneof![
+                any::<i32>().prop_map(Value::from),
+                any::<bool>().prop_map(Value::from),
+                ".{0,4}".prop_map(Value::from),
+                (-9_i32..9).prop_map(|number| Value::from(f64::from(number) / 2.0)),
+            ]
+            .prop_map(|value| Datum::of(&value))
+        };
+        prop_oneof![
+            ".{0,5}".prop_map(Element::Field),
+            datum().prop_map(Element::Value),
+            any::<i16>().prop_map(|index| Element::Index(index.into())),
+            prop::collection::btree_map("[a-z]{1,3}", datum(), 1..3)
+                .prop_map(|keys| Element::Key(keys.into_iter().collect())),
+        ]
+    }
+
+    pub fn set() -> impl Strategy<Value = Set> {
+        let leaf = Just(Set::default());
+        leaf.prop_recursive(4, 30, 4, |inner| {
+            prop::collection::vec((element(), any::<bool>(), inner), 0..4).prop_map(|entries| {
+                let mut set = Set::default();
+                for (element, member, below) in entries {
+                    set.put(element, Entry { member, below });
+                }
+                set
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(set in set()) {
+            prop_assert_eq!(Set::decode(&set.encode()).unwrap(), set);
+        }
+
+        #[test]
+        fn arbitrary_json_is_read_or_refused(value in super::super::super::arbitrary::value()) {
+            let _either = Set::decode(&value);
+        }
+
+        #[test]
+        fn sets_obey_their_laws(one in set(), two in set()) {
+            let mut union = one.clone();
+            union.add(two.clone());
+            prop_assert_eq!(&union.common(&one), &one);
+            let mut rest = union.clone();
+            rest.subtract(&one);
+            prop_assert!(rest.common(&one).is_empty());
+            let common = one.common(&two);
+            prop_assert_eq!(&common, &two.common(&one));
+            rest.add(one);
+            prop_assert_eq!(rest, union);
+        }
+    }
+}
