@@ -61,6 +61,12 @@ bench: deps ## Measure: driver against bare terraform, rendering, event parsing
 real-kube: ## Build a real Kubernetes control plane from Go modules, in the cache directory (6-12 minutes, once)
 	@scripts/real-kube build
 
+.PHONY: conformance
+conformance: check-tools ## Compare embedded-kube with a real kube-apiserver, case by case (RECORD=1 writes the recordings anew)
+	@if command -v go >/dev/null; then scripts/real-kube build; \
+	  else echo "notice: Go is not installed, so the real control plane is not built; the recordings are compared instead"; fi
+	CONFORMANCE_RECORD=$(RECORD) cargo test --locked -p conformance --test conformance -- $(CASES)
+
 .PHONY: crds
 crds: build ## Write the CRDs
 	$(CAPT) crds --write crds

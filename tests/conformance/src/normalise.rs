@@ -86,7 +86,13 @@ impl Chosen {
                 )
             }
             Value::Array(items) if depth > 0 => {
-                items.iter().map(|item| self.rewrite(key, item, depth - 1)).collect()
+                let mut items: Vec<Value> =
+                    items.iter().map(|item| self.rewrite(key, item, depth - 1)).collect();
+                // The real server names the managers of a conflict in the order of a Go map: in none.
+                if key == "causes" && items.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
+                    items.sort_by_key(ToString::to_string);
+                }
+                Value::Array(items)
             }
             Value::String(text) => Value::String(self.text(key, text)),
             other => other.clone(),
@@ -147,6 +153,11 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r#"resourceVersion: "\d+""#, r#"resourceVersion: "RV""#),
         (r#""resourceVersion":"\d+""#, r#""resourceVersion":"RV""#),
         (r"too old resource version: \d+ \(\d+\)", "too old resource version: OLD (OLDEST)"),
+        (
+            r"Too large resource version: (\d+), current: \d+",
+            "Too large resource version: $1, current: CURRENT",
+        ),
+        (r"Resource Version: +\d+", "Resource Version: RV"),
         (r"/tmp/(LIVE|MERGED)-\d+", "/tmp/$1"),
     ]
     .map(|(text, name)| (pattern(text), name))

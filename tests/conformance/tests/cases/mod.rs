@@ -4,12 +4,18 @@ use conformance::Case;
 use serde_json::{Value, json};
 
 mod apply;
+mod chain;
 mod crd;
 mod create;
 mod delete;
+mod discovery;
+mod errors;
 mod gc;
+mod kinds;
+mod kubectl;
 mod patch;
 mod read;
+mod review;
 mod schema;
 mod strategic;
 mod update;
@@ -24,17 +30,23 @@ pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/{ns}/deployments"
 /// All cases.
 pub(crate) fn all() -> Vec<Case> {
     [
-        read::cases(),
-        create::cases(),
-        update::cases(),
-        patch::cases(),
-        strategic::cases(),
-        delete::cases(),
         apply::cases(),
-        gc::cases(),
-        watch::cases(),
+        chain::cases(),
         crd::cases(),
+        create::cases(),
+        delete::cases(),
+        discovery::cases(),
+        errors::cases(),
+        gc::cases(),
+        kinds::cases(),
+        kubectl::cases(),
+        patch::cases(),
+        read::cases(),
+        review::cases(),
         schema::cases(),
+        strategic::cases(),
+        update::cases(),
+        watch::cases(),
     ]
     .into_iter()
     .flatten()

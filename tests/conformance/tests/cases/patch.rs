@@ -263,7 +263,8 @@ async fn merge_of_the_name(c: &mut Context) -> Outcome {
     c.patch("name", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "name": "b" } })).await?;
     c.patch("namespace", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "namespace": "b" } }))
         .await?;
-    c.patch("kind", Patch::Merge, &format!("{CM}/a"), json!({ "kind": "Secret" })).await?;
+    let answer = c.send(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "kind": "Secret" }))).await?;
+    c.saw("kind", json!([answer.code, answer.at("/reason")]));
     Ok(())
 }
 

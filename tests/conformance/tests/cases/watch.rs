@@ -217,7 +217,8 @@ async fn a_version_that_is_too_old(c: &mut Context) -> Outcome {
 }
 
 async fn a_list_of_a_version_that_is_too_old(c: &mut Context) -> Outcome {
-    c.get("list", &format!("{CM}?resourceVersion=1&resourceVersionMatch=Exact")).await?;
+    Widgets::open().serve(c).await?;
+    c.get("list", &format!("{WIDGETS}?resourceVersion=1&resourceVersionMatch=Exact")).await?;
     Ok(())
 }
 
