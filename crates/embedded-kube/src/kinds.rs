@@ -3,14 +3,30 @@
 //! One file per kind or small family. Nothing here reads a clock or does I/O; the few random choices that the real
 //! server makes too (an address of a Service, the name of a token volume) are made in `prepare_create`.
 
+mod access;
 pub mod columns;
 mod common;
+mod endpoints;
+mod event;
+mod lease;
+mod namespace;
+mod node;
+mod pod;
+mod quantity;
+mod secret;
+mod service;
+#[cfg(test)]
+mod tests;
+mod workload;
 
 use std::sync::Arc;
 
+use self::common::{Decoded, Plain};
+pub use self::pod::grace_period;
 use crate::{
     registry::{Resource, ResourceId, Rules, Scale},
     shape::{Node, Shape},
+    types,
 };
 
 const ALL_VERBS: &[&str] =
@@ -165,12 +181,36 @@ fn plain(group: &str, plural: &str, kind: &str) -> Resource {
     }
 }
 
-fn shape(_group: &str, _kind: &str) -> Shape {
-    Shape::own(Node::Any)
+fn shape(group: &str, kind: &str) -> Shape {
+    types::shape_of(group, "v1", kind).unwrap_or_else(|| Shape::own(Node::Any))
 }
 
-fn rules(_group: &str, _kind: &str) -> Arc<dyn Rules> {
-    Arc::new(common::Plain)
+fn rules(group: &str, kind: &str) -> Arc<dyn Rules> {
+    let shape = shape(group, kind);
+    match (group, kind) {
+        ("", "Namespace") => decoded(shape, namespace::Namespace),
+        ("", "Secret") => decoded(shape, secret::Secret),
+        ("", "ConfigMap") => decoded(shape, secret::ConfigMap),
+        ("", "Service") => decoded(shape, service::Service),
+        ("", "Pod") => decoded(shape, pod::Pod),
+        ("", "Node") => decoded(shape, node::Node),
+        ("", "Endpoints") => decoded(shape, endpoints::Endpoints),
+        ("", "Event") => decoded(shape, event::Event { core: true }),
+        ("events.k8s.io", "Event") => decoded(shape, event::Event { core: false }),
+        ("apps", "Deployment") => decoded(shape, workload::Workload { deployment: true }),
+        ("apps", "ReplicaSet") => decoded(shape, workload::Workload { deployment: false }),
+        (_, "EndpointSlice") => decoded(shape, endpoints::EndpointSlice),
+        (_, "Lease") => decoded(shape, lease::Lease),
+        (_, "Role") => decoded(shape, access::Role { namespaced: true }),
+        (_, "ClusterRole") => decoded(shape, access::Role { namespaced: false }),
+        (_, "RoleBinding") => decoded(shape, access::Binding { namespaced: true }),
+        (_, "ClusterRoleBinding") => decoded(shape, access::Binding { namespaced: false }),
+        _ => decoded(shape, Plain),
+    }
+}
+
+fn decoded(shape: Shape, rules: impl Rules + 'static) -> Arc<dyn Rules> {
+    Arc::new(Decoded { shape, rules })
 }
 
 impl Resource {
