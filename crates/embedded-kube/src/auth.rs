@@ -20,7 +20,8 @@ use http::HeaderMap;
 pub use self::eks::{Access, Sts};
 pub(crate) use self::{
     bearer::Bearers,
-    jwt::Signer,
+    eks::Eks,
+    jwt::{KeyError, Signer},
     objects::Objects,
     rbac::{Attributes, Authorizer, Verdict},
 };

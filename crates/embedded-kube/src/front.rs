@@ -36,6 +36,7 @@ use crate::{
     auth::{Attributes, Auth},
     clock,
     decode::BODY_LIMIT,
+    discovery::Discovery,
     failure::{Answer, Details, Failure},
     faults::{Faults, Logged, Requests},
     registry::Registry,
@@ -71,6 +72,7 @@ struct Inner {
     faults: Faults,
     requests: Requests,
     stopping: CancellationToken,
+    discovery: Discovery,
 }
 
 /// Everything of a request but its body.
@@ -78,6 +80,7 @@ struct Head {
     method: Method,
     path: String,
     query: Query,
+    raw_query: String,
     headers: HeaderMap,
     agent: String,
 }
@@ -91,6 +94,7 @@ impl Head {
             method: parts.method,
             path: parts.uri.path().to_owned(),
             query: Query::of(parts.uri.query()),
+            raw_query: parts.uri.query().unwrap_or_default().to_owned(),
             headers: parts.headers,
             agent,
         }
@@ -130,7 +134,7 @@ impl Front {
         requests: Requests,
         stopping: CancellationToken,
     ) -> Self {
-        Self(Arc::new(Inner { backend, auth, faults, requests, stopping }))
+        Self(Arc::new(Inner { backend, auth, faults, requests, stopping, discovery: Discovery::default() }))
     }
 
     /// Done when the server goes down.
@@ -199,7 +203,7 @@ impl Front {
             return Ok(response);
         }
         let catalogue = self.0.backend.registry().all();
-        health::documents(head, &catalogue).unwrap_or_else(|| Ok(respond::page_not_found()))
+        health::documents(&self.0, head, &catalogue).unwrap_or_else(|| Ok(respond::page_not_found()))
     }
 }
 

@@ -1,7 +1,16 @@
 //! Paths that are about the server: health, version, and the documents by which clients find their way.
 
-use super::{Head, respond, respond::Response};
-use crate::{failure::Answer, registry::Catalogue};
+use std::{collections::BTreeSet, sync::Arc};
+
+use http::{HeaderValue, header};
+use serde_json::json;
+
+use super::{Head, Inner, respond, respond::Response};
+use crate::{
+    discovery::{self, Ask, Page},
+    failure::Answer,
+    registry::Catalogue,
+};
 
 const CHECKS: [&str; 4] = ["ping", "log", "store", "informer-sync"];
 
@@ -32,7 +41,47 @@ fn health(head: &Head, which: &str) -> Response {
 }
 
 /// Discovery, schemas and the version.
-pub fn documents(head: &Head, catalogue: &Catalogue) -> Option<Answer<Response>> {
-    let _ = (head, catalogue);
-    None
+pub fn documents(front: &Inner, head: &Head, catalogue: &Arc<Catalogue>) -> Option<Answer<Response>> {
+    let accept = head.accept();
+    let host = head.header(header::HOST);
+    let ask = Ask {
+        path: &head.path,
+        query: &head.raw_query,
+        accept: &accept,
+        known: head.header(header::IF_NONE_MATCH),
+        host,
+    };
+    let page = match head.path.as_str() {
+        "/version" | "/version/" => Some(Ok(discovery::version())),
+        "/" => Some(Ok(index(catalogue))),
+        _ => front.discovery.respond(catalogue, &ask),
+    };
+    page.map(|page| page.map(response))
+}
+
+fn response(page: Page) -> Response {
+    let mut response = respond::with(page.code, page.content_type, page.body);
+    for (name, value) in page.headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// Paths that can be asked for.
+fn index(catalogue: &Catalogue) -> Page {
+    let mut paths: BTreeSet<String> =
+        ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(str::to_owned)
+            .into();
+    for id in catalogue.keys() {
+        if id.group.is_empty() {
+            paths.insert(format!("/api/{}", id.version));
+        } else {
+            paths.insert(format!("/apis/{}", id.group));
+            paths.insert(format!("/apis/{}/{}", id.group, id.version));
+        }
+    }
+    Page::json(&json!({ "paths": paths }))
 }

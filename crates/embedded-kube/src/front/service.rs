@@ -3,6 +3,7 @@
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
+use http::{HeaderValue, header::USER_AGENT};
 
 use super::{Caller, Front, payload::Broken, respond::Response};
 use crate::request::User;
@@ -12,11 +13,13 @@ use crate::request::User;
 pub struct InProcess {
     front: Front,
     user: User,
+    agent: Option<HeaderValue>,
 }
 
 impl InProcess {
-    pub fn new(front: Front, user: User) -> Self {
-        Self { front, user }
+    /// For this user; `agent` is the name of clients that give none.
+    pub fn new(front: Front, user: User, agent: &str) -> Self {
+        Self { front, user, agent: HeaderValue::from_str(agent).ok() }
     }
 }
 
@@ -30,9 +33,12 @@ impl tower::Service<http::Request<kube::client::Body>> for InProcess {
     }
 
     fn call(&mut self, request: http::Request<kube::client::Body>) -> Self::Future {
-        let (front, user) = (self.front.clone(), self.user.clone());
+        let (front, user, agent) = (self.front.clone(), self.user.clone(), self.agent.clone());
         Box::pin(async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
+            if let (Some(agent), false) = (agent, parts.headers.contains_key(USER_AGENT)) {
+                parts.headers.insert(USER_AGENT, agent);
+            }
             front.answer(parts, body, Caller::Known(user)).await
         })
     }
