@@ -144,6 +144,16 @@ pub trait Rules: Send + Sync {
         None
     }
 
+    /// Why nothing of this kind may be created now; existing objects can still be changed and deleted.
+    fn refuses_create(&self) -> Option<&str> {
+        None
+    }
+
+    /// What the first delete makes of an object, where the kind decides that itself.
+    fn first_delete(&self, _object: &Value, _now: jiff::Timestamp) -> Option<Value> {
+        None
+    }
+
     /// From the stored version to this one.
     fn from_storage(&self, _object: &mut Value) {}
 

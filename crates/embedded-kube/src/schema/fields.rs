@@ -1,0 +1,165 @@
+//! What a schema does to an object before it is checked: unknown fields, nulls, defaults.
+
+use serde_json::{Map, Value};
+
+use super::parse::{Additional, Schema};
+
+/// Always known at the root and in embedded resources.
+const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// Removes fields that the schema does not name, and tells their paths, sorted.
+pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
+    let mut walk = Walk { path: String::new(), unknown: Vec::new() };
+    walk.value(object, Some(schema), true);
+    walk.unknown.sort();
+    walk.unknown
+}
+
+struct Walk {
+    path: String,
+    unknown: Vec<String>,
+}
+
+impl Walk {
+    fn value(&mut self, value: &mut Value, schema: Option<&Schema>, root: bool) {
+        if let Some(schema) = schema.filter(|it| it.keep_unknown) {
+            return self.kept(value, schema, root);
+        }
+        match value {
+            Value::Object(map) => self.map(map, schema, root),
+            Value::Array(list) => {
+                let items = schema.and_then(|it| it.items.as_deref());
+                self.items(list, |walk, item| walk.value(item, items, false));
+            }
+            _ => {}
+        }
+    }
+
+    /// Below `x-kubernetes-preserve-unknown-fields`: only what is described is pruned.
+    fn kept(&mut self, value: &mut Value, schema: &Schema, root: bool) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map.iter_mut() {
+                    if (root || schema.embedded) && META.contains(&key.as_str()) {
+                        continue;
+                    }
+                    if let Some(child) = schema.child(key) {
+                        self.at_key(key, |walk| walk.value(value, Some(child), false));
+                    } else if let Some(Additional::Any(_)) = &schema.additional {
+                        self.at_key(key, |walk| walk.value(value, None, false));
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(items) = schema.items.as_deref() {
+                    self.items(list, |walk, item| walk.kept(item, items, false));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn map(&mut self, map: &mut Map<String, Value>, schema: Option<&Schema>, root: bool) {
+        map.retain(|key, value| {
+            let Some(schema) = schema else {
+                self.record(key);
+                return false;
+            };
+            if (root || schema.embedded) && META.contains(&key.as_str()) {
+                return true;
+            }
+            if let Some(child) = schema.properties.get(key) {
+                self.at_key(key, |walk| walk.value(value, Some(child), false));
+            } else if schema.additional.is_some() {
+                self.at_key(key, |walk| walk.value(value, schema.additional_schema(), false));
+            } else {
+                self.record(key);
+                return false;
+            }
+            true
+        });
+    }
+
+    fn items(&mut self, list: &mut [Value], mut each: impl FnMut(&mut Self, &mut Value)) {
+        let length = self.path.len();
+        for (index, item) in list.iter_mut().enumerate() {
+            self.path.push_str(&format!("[{index}]"));
+            each(self, item);
+            self.path.truncate(length);
+        }
+    }
+
+    fn at_key(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
+        let length = self.path.len();
+        self.push(key);
+        inside(self);
+        self.path.truncate(length);
+    }
+
+    fn push(&mut self, key: &str) {
+        if !self.path.is_empty() {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+    }
+
+    fn record(&mut self, key: &str) {
+        let length = self.path.len();
+        self.push(key);
+        self.unknown.push(self.path.clone());
+        self.path.truncate(length);
+    }
+}
+
+/// Removes nulls where neither null is allowed nor a default would take its place.
+pub fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
+    match value {
+        Value::Object(map) => map.retain(|key, value| {
+            let child = schema.and_then(|it| it.child(key));
+            if value.is_null() && child.is_some_and(|it| !it.nullable && it.default.is_none()) {
+                return false;
+            }
+            drop_nulls(value, child);
+            true
+        }),
+        Value::Array(list) => {
+            let items = schema.and_then(|it| it.items.as_deref());
+            list.iter_mut().for_each(|item| drop_nulls(item, items));
+        }
+        _ => {}
+    }
+}
+
+/// Fills in defaults.
+pub fn default(value: &mut Value, schema: &Schema) {
+    match value {
+        Value::Object(map) => {
+            for (key, child) in &schema.properties {
+                let Some(default) = &child.default else { continue };
+                if map.get(key).is_none_or(|value| value.is_null() && !child.nullable) {
+                    map.insert(key.clone(), default.clone());
+                }
+            }
+            for (key, value) in map.iter_mut() {
+                if let Some(child) = schema.properties.get(key) {
+                    default(value, child);
+                } else if let Some(child) = schema.additional_schema() {
+                    defaulted(value, child);
+                }
+            }
+        }
+        Value::Array(list) => {
+            if let Some(items) = schema.items.as_deref() {
+                list.iter_mut().for_each(|item| defaulted(item, items));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn defaulted(value: &mut Value, schema: &Schema) {
+    if value.is_null() && !schema.nullable {
+        *value = schema.default.clone().unwrap_or_default();
+    }
+    default(value, schema);
+}
