@@ -1,0 +1,96 @@
+//! `LabelSelector` objects: `matchLabels` and `matchExpressions`. No I/O.
+
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+use crate::object::Meta;
+
+/// See the module.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Selector {
+    match_labels: BTreeMap<String, String>,
+    match_expressions: Vec<Expression>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Expression {
+    key: String,
+    operator: Operator,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+}
+
+impl Selector {
+    /// `None` if it is not a selector.
+    pub fn of(selector: &Value) -> Option<Self> {
+        Self::deserialize(selector).ok()
+    }
+
+    /// From plain labels, as services have them.
+    pub fn of_labels(labels: &Value) -> Option<Self> {
+        let match_labels = BTreeMap::deserialize(labels).ok()?;
+        Some(Self { match_labels, match_expressions: Vec::new() })
+    }
+
+    /// Selects everything, which for a controller means that somebody made a mistake.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
+    /// Whether an object's labels are selected.
+    pub fn matches(&self, object: &Value) -> bool {
+        self.match_labels.iter().all(|(key, value)| object.label(key) == Some(value))
+            && self.match_expressions.iter().all(|expression| expression.matches(object))
+    }
+}
+
+impl Expression {
+    fn matches(&self, object: &Value) -> bool {
+        let value = object.label(&self.key);
+        let is_listed = value.is_some_and(|value| self.values.iter().any(|one| one == value));
+        match self.operator {
+            Operator::In => is_listed,
+            Operator::NotIn => !is_listed,
+            Operator::Exists => value.is_some(),
+            Operator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_and_expressions_must_all_hold() {
+        let selector = Selector::of(&json!({
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["a", "b"]},
+                {"key": "zone", "operator": "NotIn", "values": ["z"]},
+                {"key": "old", "operator": "DoesNotExist"},
+                {"key": "tier", "operator": "Exists"},
+            ],
+        }))
+        .unwrap();
+        let object = |labels: Value| json!({"metadata": {"labels": labels}});
+        assert!(selector.matches(&object(json!({"app": "web", "tier": "b"}))));
+        assert!(!selector.matches(&object(json!({"app": "web"}))));
+        assert!(!selector.matches(&object(json!({"app": "web", "tier": "b", "zone": "z"}))));
+        assert!(!selector.matches(&object(json!({"app": "web", "tier": "b", "old": ""}))));
+        assert!(Selector::of(&json!({"matchExpressions": [{"key": "a", "operator": "Near"}]})).is_none());
+        assert!(Selector::of(&json!({})).unwrap().is_empty());
+    }
+}
