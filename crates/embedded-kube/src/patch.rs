@@ -42,6 +42,8 @@ pub struct Writer<'a> {
     pub subresource: &'a str,
     /// Dotted paths of fields that this endpoint does not change, such as `status`.
     pub reset: &'a [&'a str],
+    /// Dotted path of the number of replicas, if the request goes through `scale`.
+    pub replicas: &'a str,
     /// The moment of the write.
     pub now: Timestamp,
 }

@@ -44,7 +44,7 @@ impl Owner {
     }
 
     /// What tells owners apart. Those who apply are the same in every version.
-    fn id(&self) -> String {
+    pub fn id(&self) -> String {
         let mut id = Map::new();
         let mut put = |key: &str, value: &str| {
             if !value.is_empty() {
@@ -156,19 +156,19 @@ impl Owners {
         Ok(owners)
     }
 
-    /// `managedFields`, in the real server's order; `None` for nobody.
+    /// `managedFields`; `None` for nobody.
     pub fn encode(&self) -> Option<Value> {
-        let mut owners: Vec<&Owner> = self.0.values().collect();
-        owners.sort_by_cached_key(|owner| {
-            let Owner { manager, api_version, subresource, .. } = owner;
-            (!owner.applies, owner.seconds(), manager.clone(), api_version.clone(), subresource.clone())
-        });
-        (!owners.is_empty()).then(|| Value::Array(owners.into_iter().map(Owner::encode).collect()))
+        encode(self.0.values().collect())
     }
 
     /// Nobody owns anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// All of them.
+    pub fn into_iter(self) -> impl Iterator<Item = Owner> {
+        self.0.into_values()
     }
 
     /// All of them.
@@ -279,10 +279,18 @@ impl Owners {
     }
 }
 
+/// `managedFields`, in the real server's order; `None` for nobody.
+pub fn encode(mut owners: Vec<&Owner>) -> Option<Value> {
+    owners.sort_by_cached_key(|owner| {
+        let Owner { manager, api_version, subresource, .. } = owner;
+        (!owner.applies, owner.seconds(), manager.clone(), api_version.clone(), subresource.clone())
+    });
+    (!owners.is_empty()).then(|| Value::Array(owners.into_iter().map(Owner::encode).collect()))
+}
+
 /// The time of a write, as entries show it.
 pub fn stamp(writer: &Writer<'_>) -> Option<String> {
-    // The real server keeps no time for what comes through `scale`.
-    (writer.subresource != "scale").then(|| clock::seconds(writer.now))
+    Some(clock::seconds(writer.now))
 }
 
 /// Whether a client asks to forget all owners: `[{}]`, and for built-in kinds `[]` too.

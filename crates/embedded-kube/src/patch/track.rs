@@ -1,5 +1,7 @@
 //! Who owns what after a create, an update, or any patch but apply.
 
+mod scale;
+
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -44,6 +46,10 @@ pub(super) fn never_owned() -> &'static Set {
 /// An object without owners gets none by an update. Where the object does not fit its shape, it has no owners.
 pub fn track(old: Option<&Value>, new: &mut Value, shape: &Shape, writer: &Writer<'_>) -> Answer<()> {
     let given = new.drop_meta("managedFields");
+    if let (Some(old), "scale") = (old, writer.subresource) {
+        scale::track(old, new, writer);
+        return Ok(());
+    }
     let mut owners = known_owners(old, given.as_ref(), shape, writer);
     if owners.is_empty() && old.is_some() {
         return Ok(());

@@ -141,7 +141,12 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Has one owner as a whole, by declaration.
+    /// Has one owner, as a scalar or by declaration.
+    pub fn is_piece(self) -> bool {
+        matches!(self.kind, Kind::Shape(shape) if matches!(shape.node(), Node::Scalar(_))) || self.is_atomic()
+    }
+
+    /// Has parts, but one owner as a whole, by declaration.
     pub fn is_atomic(self) -> bool {
         let Kind::Shape(shape) = self.kind else { return false };
         match shape.node() {

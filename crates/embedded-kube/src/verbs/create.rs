@@ -139,6 +139,7 @@ pub fn writer<'a>(request: &'a Request, options: &'a WriteOptions) -> Writer<'a>
         kind: &request.resource.kind,
         subresource: &request.subresource,
         reset: reset_of(&request.resource, &request.subresource),
+        replicas: request.resource.scale.as_ref().map_or("", |scale| &scale.spec),
         now: clock::now(),
     }
 }

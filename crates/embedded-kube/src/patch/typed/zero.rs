@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value};
 
+use super::Type;
 use crate::shape::{Node, Shape};
 
 /// The empty object of a shape; custom resources have nothing but their type.
@@ -33,7 +34,8 @@ fn fields(shape: &Shape) -> Map<String, Value> {
                 Some(Value::Bool(false)) => false.into(),
                 Some(Value::Number(number)) if number.as_i64() == Some(0) => 0.into(),
                 Some(_) => return None,
-                None if field.required => Value::Null,
+                // For one piece it does not matter whether it is null or missing.
+                None if field.required || Type::of(&field.shape).is_piece() => Value::Null,
                 None => return None,
             };
             Some((name.clone(), value))
