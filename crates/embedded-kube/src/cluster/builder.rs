@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     auth::{self, Auth, Bearers, Eks, KeyError, Signer, Sts},
-    clock,
+    clock, controllers,
     failure::Failure,
     faults::{Faults, Requests},
     front::{
@@ -229,6 +229,11 @@ impl Builder {
             tasks: TaskTracker::new(),
         };
         self.listen_with(&credentials, &mut kube).await?;
+        if self.controllers {
+            let settings = controllers::Settings { ca: Some(credentials.authority.certificate) };
+            let running = controllers::start(&kube.client(), &kube.store, &registry, settings, &kube.cancel);
+            kube.tasks.spawn(async move { running.wait().await });
+        }
         Ok(kube)
     }
 

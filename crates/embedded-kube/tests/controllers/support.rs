@@ -1,0 +1,123 @@
+//! A cluster, and requests to it that say what they mean.
+
+use std::time::{Duration, Instant};
+
+use embedded_kube::cluster::EmbeddedKube;
+use http::Request;
+use kube::Client;
+use serde_json::{Value, json};
+
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Code and message of a refusal.
+pub type Refusal = (u16, String);
+
+pub struct Cluster {
+    pub kube: EmbeddedKube,
+    client: Client,
+}
+
+impl Cluster {
+    pub async fn start() -> Self {
+        let kube = EmbeddedKube::builder().in_memory().start().await.unwrap();
+        let client = kube.client();
+        Self { kube, client }
+    }
+
+    async fn call(&self, method: &str, path: &str, media: &str, body: Value) -> Result<Value, Refusal> {
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        let request =
+            Request::builder().method(method).uri(path).header("Content-Type", media).body(body).unwrap();
+        match self.client.request::<Value>(request).await {
+            Ok(value) => Ok(value),
+            Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
+            Err(other) => panic!("{method} {path}: {other}"),
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Option<Value> {
+        match self.call("GET", path, "application/json", Value::Null).await {
+            Ok(value) => Some(value),
+            Err((404, _)) => None,
+            Err(other) => panic!("GET {path}: {other:?}"),
+        }
+    }
+
+    pub async fn items(&self, path: &str) -> Vec<Value> {
+        self.get(path).await.unwrap()["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    pub async fn try_create(&self, path: &str, object: Value) -> Result<Value, Refusal> {
+        self.call("POST", path, "application/json", object).await
+    }
+
+    pub async fn create(&self, path: &str, object: Value) -> Value {
+        self.try_create(path, object).await.unwrap_or_else(|refusal| panic!("POST {path}: {refusal:?}"))
+    }
+
+    pub async fn merge(&self, path: &str, patch: Value) -> Value {
+        let outcome = self.call("PATCH", path, "application/merge-patch+json", patch).await;
+        outcome.unwrap_or_else(|refusal| panic!("PATCH {path}: {refusal:?}"))
+    }
+
+    pub async fn delete(&self, path: &str, policy: &str) {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy});
+        self.call("DELETE", path, "application/json", options).await.unwrap();
+    }
+
+    pub async fn delete_now(&self, path: &str) {
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+        self.call("DELETE", path, "application/json", options).await.unwrap();
+    }
+
+    /// Asks until the answer is the wished one.
+    pub async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look().await {
+                return found;
+            }
+            assert!(start.elapsed() < PATIENCE, "{what} did not come true");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    pub async fn until_gone(&self, path: &str) {
+        self.until(&format!("the end of {path}"), async || self.get(path).await.is_none().then_some(()))
+            .await;
+    }
+
+    /// Time for what must not happen.
+    pub async fn a_while(&self) {
+        tokio::time::sleep(Duration::from_millis(150)).await;
+    }
+
+    pub async fn namespace(&self, name: &str) {
+        self.create(
+            "/api/v1/namespaces",
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        )
+        .await;
+    }
+
+    /// A `ConfigMap` in a namespace with these owners; gives its uid.
+    pub async fn config_map(&self, namespace: &str, name: &str, owners: &[Value]) -> String {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners},
+        });
+        self.create(&path, object).await["metadata"]["uid"].as_str().unwrap().to_owned()
+    }
+}
+
+pub fn map(name: &str) -> String {
+    format!("/api/v1/namespaces/default/configmaps/{name}")
+}
+
+pub fn owner(name: &str, uid: &str, is_blocking: bool) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid, "blockOwnerDeletion": is_blocking})
+}
+
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
+}

@@ -1,0 +1,67 @@
+//! The controllers among failures, lost watches and an end.
+
+use std::time::Duration;
+
+use embedded_kube::faults::Fault;
+use serde_json::json;
+
+use crate::support::{Cluster, map, owner};
+
+#[tokio::test]
+async fn every_second_write_fails_and_the_work_is_done_all_the_same() {
+    let cluster = Cluster::start().await;
+    cluster.namespace("a").await;
+    let top = cluster.config_map("default", "top", &[]).await;
+    for number in 0..20 {
+        cluster.config_map("default", &format!("child-{number}"), &[owner("top", &top, true)]).await;
+        cluster.config_map("a", &format!("map-{number}"), &[]).await;
+    }
+    cluster.delete(&map("top"), "Foreground").await;
+    let ours = |user: &str| user.starts_with("system:serviceaccount:kube-system:");
+    for nth in [1, 2, 4, 6, 7, 8, 12, 16, 20, 21] {
+        cluster.kube.faults().add(Fault::fail(move |call| ours(&call.user) && call.is_write(), 500).nth(nth));
+    }
+    cluster.delete("/api/v1/namespaces/a", "Background").await;
+    cluster.until_gone(&map("top")).await;
+    cluster.until_gone("/api/v1/namespaces/a").await;
+}
+
+#[tokio::test]
+async fn a_lost_history_is_made_up_for_by_a_fresh_snapshot() {
+    let cluster = Cluster::start().await;
+    for round in 0..5 {
+        let name = format!("top-{round}");
+        let top = cluster.config_map("default", &name, &[]).await;
+        cluster.config_map("default", &format!("child-{round}"), &[owner(&name, &top, true)]).await;
+        cluster.kube.faults().expire_history();
+        cluster.delete(&map(&name), "Background").await;
+        cluster.kube.faults().expire_history();
+        cluster.until_gone(&map(&format!("child-{round}"))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_quiet_cluster_writes_nothing_and_ends_at_once() {
+    let cluster = Cluster::start().await;
+    cluster
+        .until("the furniture", async || {
+            cluster.get("/api/v1/namespaces/kube-system/serviceaccounts/default").await
+        })
+        .await;
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    });
+    cluster.create("/apis/apps/v1/namespaces/default/deployments", deployment).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    cluster.kube.requests().clear();
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let calls = cluster.kube.requests().all();
+    assert!(calls.is_empty(), "{calls:#?}");
+    let start = std::time::Instant::now();
+    cluster.kube.stop().await;
+    assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
+}
