@@ -22,7 +22,6 @@ mod workload;
 use std::sync::Arc;
 
 use self::common::{Decoded, Plain};
-pub use self::pod::grace_period;
 use crate::{
     registry::{Resource, ResourceId, Rules, Scale},
     shape::{Node, Shape},
@@ -205,7 +204,8 @@ fn rules(group: &str, kind: &str) -> Arc<dyn Rules> {
         (_, "ClusterRole") => decoded(shape, access::Role { namespaced: false }),
         (_, "RoleBinding") => decoded(shape, access::Binding { namespaced: true }),
         (_, "ClusterRoleBinding") => decoded(shape, access::Binding { namespaced: false }),
-        _ => decoded(shape, Plain),
+        (_, "CustomResourceDefinition") => decoded(shape, Plain { dated: true }),
+        _ => decoded(shape, Plain { dated: false }),
     }
 }
 

@@ -6,7 +6,4 @@ mod lexer;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    fields::FieldSelector,
-    labels::{LabelSelector, Operator, Requirement},
-};
+pub use self::{fields::FieldSelector, labels::LabelSelector};

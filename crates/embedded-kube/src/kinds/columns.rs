@@ -1,25 +1,23 @@
-//! Columns and cells of tables, built-in and custom.
+//! Columns of the tables of built-in kinds, and what their cells are made of.
 
 mod age;
 mod cells;
-mod jsonpath;
 #[cfg(test)]
 mod tests;
 
 use jiff::Timestamp;
-use serde_json::{Number, Value, json};
+use serde_json::{Value, json};
 
 pub use self::{
     age::human_duration,
     cells::{
-        endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, events, labels_text, node_cells,
-        pod_cells, replica_cells, service_cells,
+        endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, events, node_cells, pod_cells,
+        replica_cells, service_cells,
     },
-    jsonpath::JsonPath,
 };
 use crate::{
     object::{Meta, text},
-    registry::{Column, Resource},
+    registry::Column,
 };
 
 const NAME: &str = "Name of the object, unique within its namespace.";
@@ -202,52 +200,4 @@ pub fn row_conditions(kind: &str, object: &Value) -> Option<Value> {
         _ => return None,
     };
     Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
-}
-
-/// Cells of one object: by its kind, or by the paths of its columns.
-pub fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    resource.rules.cells(object, now).unwrap_or_else(|| custom_cells(resource, object, now))
-}
-
-/// Cells by the paths of the columns. A column without a path is the name or the age.
-pub fn custom_cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
-    resource.columns.iter().map(|column| custom_cell(column, object, now)).collect()
-}
-
-fn custom_cell(column: &Column, object: &Value, now: Timestamp) -> Value {
-    if column.path.is_empty() {
-        return match column.name.as_str() {
-            "Age" => age(object, now),
-            "Created At" => created_at(object),
-            _ => name(object),
-        };
-    }
-    let found = JsonPath::parse(&column.path).ok().and_then(|path| path.first(object).ok().flatten());
-    match found {
-        Some(value) => typed_cell(&column.kind, &value, now),
-        None => Value::Null,
-    }
-}
-
-fn typed_cell(kind: &str, value: &Value, now: Timestamp) -> Value {
-    match (kind, value) {
-        ("string", Value::String(text)) => text.as_str().into(),
-        ("string", Value::Null) => "<nil>".into(),
-        ("string", other) => other.to_string().into(),
-        ("integer", Value::Number(number)) => truncated(number),
-        ("number", Value::Number(number)) => number.as_f64().map_or(Value::Null, Into::into),
-        ("boolean", Value::Bool(yes)) => (*yes).into(),
-        ("date", Value::String(text)) => match text.parse::<Timestamp>() {
-            Ok(moment) => human_duration(now.duration_since(moment)).into(),
-            Err(_) if text.is_empty() => "<unknown>".into(),
-            Err(_) => "<invalid>".into(),
-        },
-        _ => Value::Null,
-    }
-}
-
-fn truncated(number: &Number) -> Value {
-    #[expect(clippy::cast_possible_truncation, reason = "a table's integer is what remains of a float")]
-    let whole = number.as_i64().or_else(|| number.as_f64().map(|float| float as i64));
-    whole.map_or(Value::Null, Into::into)
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
+use super::columns::{age, created_at, name};
 use crate::{
     failure::{FieldError, FieldErrorKind},
     object,
@@ -13,7 +14,10 @@ use crate::{
 };
 
 /// Rules of a kind that has none of its own.
-pub struct Plain;
+pub struct Plain {
+    /// The table shows when it was created instead of how old it is.
+    pub dated: bool,
+}
 
 impl Rules for Plain {
     fn default(&self, _object: &mut Value) {}
@@ -33,6 +37,10 @@ impl Rules for Plain {
     fn is_new_generation(&self, _object: &Value, _old: &Value) -> bool {
         false
     }
+
+    fn cells(&self, object: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
+        Some(vec![name(object), if self.dated { created_at(object) } else { age(object, now) }])
+    }
 }
 
 /// A kind's rules on objects in the form that the real decoder gives them: what is empty is absent, what is always
@@ -46,11 +54,9 @@ impl<R: Rules> Rules for Decoded<R> {
     fn default(&self, object: &mut Value) {
         types::normalise(object, &self.shape);
         self.rules.default(object);
-        types::normalise(object, &self.shape);
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        types::normalise(object, &self.shape);
         self.rules.prepare_create(object);
         types::normalise(object, &self.shape);
     }
@@ -100,14 +106,9 @@ pub fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
     object::dns1123_subdomain(&masked(name, prefix))
 }
 
-/// Namespaces: an RFC 1123 label.
+/// Namespaces and Services: an RFC 1123 label.
 pub fn label_name(name: &str, prefix: bool) -> Vec<String> {
     object::dns1123_label(&masked(name, prefix))
-}
-
-/// Services: an RFC 1123 label too, since they may start with a digit.
-pub fn service_name(name: &str, prefix: bool) -> Vec<String> {
-    object::dns1035_label(&masked(name, prefix))
 }
 
 /// A generateName may end in a dash, since something follows it.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::{
     columns::pod_cells,
-    common::{complain, fill, flag, has, int, items_mut, keep, list, subdomain_name, unchanged},
+    common::{complain, fill, flag, has, items_mut, keep, list, subdomain_name, unchanged},
     quantity::Quantity,
 };
 use crate::{
@@ -111,17 +111,6 @@ impl Rules for Pod {
     fn cells(&self, pod: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
         Some(pod_cells(pod, now))
     }
-}
-
-/// Seconds that a Pod has to end, given what the client asks for: none unless a node runs it.
-pub fn grace_period(pod: &Value, asked: Option<i64>) -> i64 {
-    let is_over = matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed");
-    if is_over || text(pod, &["spec", "nodeName"]).is_empty() {
-        return 0;
-    }
-    let wished = int(pod, &["spec", "terminationGracePeriodSeconds"]);
-    let period = asked.or(wished).unwrap_or(30);
-    if period < 0 { 1 } else { period }
 }
 
 /// A service account, and its token in every container.

@@ -144,18 +144,6 @@ fn events_of_both_groups_are_one_object() {
 }
 
 #[test]
-fn a_pod_has_time_to_end_only_on_a_node() {
-    let pod = json!({"spec": {"terminationGracePeriodSeconds": 30}});
-    assert_eq!(grace_period(&pod, None), 0);
-    let bound = json!({"spec": {"terminationGracePeriodSeconds": 30, "nodeName": "n"}});
-    assert_eq!(grace_period(&bound, None), 30);
-    assert_eq!(grace_period(&bound, Some(5)), 5);
-    assert_eq!(grace_period(&bound, Some(-3)), 1);
-    let over = json!({"spec": {"nodeName": "n"}, "status": {"phase": "Failed"}});
-    assert_eq!(grace_period(&over, Some(9)), 0);
-}
-
-#[test]
 fn names_follow_the_rules_of_their_kind() {
     let check = |kind: &str, name: &str, prefix: bool| {
         let resource = resources().into_iter().find(|one| one.kind == kind).unwrap();

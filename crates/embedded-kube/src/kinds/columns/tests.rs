@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use pretty_assertions::assert_eq;
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::kinds;
@@ -27,58 +27,74 @@ fn durations_have_two_or_three_figures(#[case] seconds: i64, #[case] expected: &
     assert_eq!(human_duration(SignedDuration::from_secs(seconds)), expected);
 }
 
-#[rstest]
-#[case(".spec.a", json!(["x"]))]
-#[case("spec.a", json!("unrecognized identifier spec"))]
-#[case(".spec.missing", json!([]))]
-#[case(r".metadata.annotations.example\.com/a", json!(["v"]))]
-#[case(r".metadata.annotations['example\.com/a']", json!(["v"]))]
-#[case(".status.conditions[?(@.type==\"Ready\")].status", json!(["True"]))]
-#[case(".status.conditions[?(@.type=='Ready')].status", json!(["True"]))]
-#[case(".status.conditions[?(@.count>1)].type", json!(["Ready"]))]
-#[case(".status.conditions[?(@.note)].type", json!(["Other"]))]
-#[case(".status.conditions[*].type", json!(["Other", "Ready"]))]
-#[case(".status.conditions[0].type", json!(["Other"]))]
-#[case(".status.conditions[-1].type", json!(["Ready"]))]
-#[case(".status.conditions[0:1].type", json!(["Other"]))]
-#[case(".status.conditions[1,0].type", json!(["Ready", "Other"]))]
-#[case(".status.conditions[7].type", json!("array index out of bounds: index 7, length 2"))]
-#[case("..type", json!(["Other", "Ready"]))]
-#[case(".spec.*", json!(["x", 3]))]
-fn a_json_path_leads_where_the_real_one_does(#[case] path: &str, #[case] expected: Value) {
-    let object = json!({
-        "metadata": {"annotations": {"example.com/a": "v"}},
-        "spec": {"a": "x", "n": 3},
-        "status": {"conditions": [
-            {"type": "Other", "status": "False", "note": "x", "count": 1},
-            {"type": "Ready", "status": "True", "count": 2},
-        ]},
-    });
-    let found = JsonPath::parse(path).and_then(|path| path.find(&object));
-    assert_eq!(found.map_or_else(Value::String, Value::Array), expected);
-}
-
-#[rstest]
-#[case("string", json!({"b": 1}), json!("{\"b\":1}"))]
-#[case("string", json!(5), json!("5"))]
-#[case("integer", json!(5.7), json!(5))]
-#[case("integer", json!("5"), Value::Null)]
-#[case("boolean", json!(true), json!(true))]
-#[case("date", json!("2026-01-01T00:00:00Z"), json!("3m"))]
-#[case("date", json!("soon"), json!("<invalid>"))]
-fn a_custom_cell_has_the_type_of_its_column(#[case] kind: &str, #[case] value: Value, #[case] cell: Value) {
-    let now: Timestamp = "2026-01-01T00:03:00Z".parse().unwrap();
-    let column = Column { kind: kind.to_owned(), path: ".x".to_owned(), ..column(("X", "", 0, "")) };
-    assert_eq!(custom_cell(&column, &json!({"x": value}), now), cell);
-}
-
 #[test]
 fn every_kind_has_as_many_cells_as_columns() {
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     for resource in kinds::resources() {
-        let cells = cells(&resource, &json!({"metadata": {"name": "x"}}), now);
+        let Some(cells) = resource.rules.cells(&json!({"metadata": {"name": "x"}}), now) else {
+            panic!("{} has no cells", resource.kind)
+        };
         assert_eq!(cells.len(), resource.columns.len(), "{}", resource.kind);
         let at = resource.columns.iter().position(|column| column.name == "Name").unwrap();
         assert_eq!(cells.get(at), Some(&json!("x")), "{}", resource.kind);
     }
+}
+
+#[rstest]
+#[case(json!({}), "0/1", "", "0")]
+#[case(json!({"phase": "Pending"}), "0/1", "Pending", "0")]
+#[case(json!({"phase": "Running", "containerStatuses": [{"ready": true, "restartCount": 2, "state": {"running": {}},
+    "lastState": {"terminated": {"finishedAt": "2025-12-31T23:57:00Z"}}}]}), "1/1", "Running", "2 (3m ago)")]
+#[case(json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]}), "0/1", "ImagePullBackOff", "0")]
+#[case(json!({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}]}), "0/1", "Completed", "0")]
+#[case(json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 3}}}]}), "0/1", "ExitCode:3", "0")]
+#[case(json!({"phase": "Pending", "initContainerStatuses": [{"state": {"running": {}}}]}), "0/1", "Init:0/1", "0")]
+#[case(json!({"phase": "Pending", "reason": "Evicted"}), "0/1", "Evicted", "0")]
+fn a_pod_says_its_state_in_one_word(
+    #[case] status: serde_json::Value,
+    #[case] ready: &str,
+    #[case] word: &str,
+    #[case] restarts: &str,
+) {
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let pod = json!({
+        "metadata": {"name": "p", "creationTimestamp": "2025-12-31T23:00:00Z"},
+        "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]},
+        "status": status,
+    });
+    let expected = json!(["p", ready, word, restarts, "60m", "<none>", "<none>", "<none>", "<none>"]);
+    assert_eq!(json!(pod_cells(&pod, now)), expected);
+}
+
+#[test]
+fn services_and_endpoints_are_told_in_a_line() {
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let service = json!({
+        "metadata": {"name": "s", "creationTimestamp": "2025-12-31T23:59:00Z"},
+        "spec": {"type": "LoadBalancer", "clusterIPs": ["10.96.0.9"], "selector": {"b": "c", "a": "b"},
+            "ports": [{"port": 80, "nodePort": 30001, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]},
+        "status": {"loadBalancer": {"ingress": [{"hostname": "h"}, {"ip": "1.2.3.4"}]}},
+    });
+    let expected =
+        json!(["s", "LoadBalancer", "10.96.0.9", "1.2.3.4,h", "80:30001/TCP,53/UDP", "60s", "a=b,b=c"]);
+    assert_eq!(json!(service_cells(&service, now)), expected);
+    let addresses: Vec<_> = (1..6).map(|last| json!({"ip": format!("10.0.0.{last}")})).collect();
+    let endpoints = json!({"subsets": [{"addresses": addresses, "ports": [{"port": 80}]}]});
+    assert_eq!(endpoints_text(&endpoints), "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 2 more...");
+    assert_eq!(endpoint_slice_ports(&json!({})), "<unset>");
+}
+
+#[test]
+fn events_and_nodes_are_told_in_a_line() {
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let event = json!({"metadata": {"name": "e"}, "type": "Normal", "reason": "R", "message": " m ", "count": 3,
+        "involvedObject": {"kind": "Pod", "name": "p"}, "source": {"component": "c", "host": "h"},
+        "firstTimestamp": "2025-12-31T23:58:00Z", "lastTimestamp": "2025-12-31T23:59:30Z"});
+    let expected = json!(["30s", "Normal", "R", "pod/p", "", "c, h", "m", "2m", 3, "e"]);
+    assert_eq!(json!(events(&event, |at| ago(at, now))), expected);
+    let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/worker": ""}},
+        "spec": {"unschedulable": true},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"}}});
+    let cells = node_cells(&node, now);
+    assert_eq!(json!(cells.get(..5)), json!(["n", "Ready,SchedulingDisabled", "worker", "<unknown>", "v1"]));
 }
