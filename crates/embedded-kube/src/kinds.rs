@@ -138,14 +138,14 @@ fn access() -> Vec<Resource> {
 
 /// Questions rather than objects: create-only, never stored (`storage` is empty), answered by `auth`.
 fn reviews() -> Vec<Resource> {
+    const AUTHENTICATION: &str = "authentication.k8s.io";
+    const AUTHORIZATION: &str = "authorization.k8s.io";
     let review = |group: &str, plural: &str, kind: &str, namespaced: bool| Resource {
         namespaced,
         verbs: REVIEW_VERBS,
         storage: String::new(),
         ..plain(group, plural, kind)
     };
-    const AUTHENTICATION: &str = "authentication.k8s.io";
-    const AUTHORIZATION: &str = "authorization.k8s.io";
     vec![
         review(AUTHENTICATION, "tokenreviews", "TokenReview", false),
         review(AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview", false),

@@ -169,6 +169,11 @@ impl Resource {
         GroupResource::new(&self.id.group, &self.id.plural)
     }
 
+    /// The group that faults of an object name: events of both groups are those of the core group.
+    pub fn error_group(&self) -> &str {
+        if self.id.group == "events.k8s.io" { "" } else { &self.id.group }
+    }
+
     /// `v1`, `apps/v1`.
     pub fn api_version(&self) -> String {
         api_version(&self.id.group, &self.id.version)

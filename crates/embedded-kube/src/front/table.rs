@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::query::Query;
 use crate::{
     failure::{Answer, Failure, quoted},
+    kinds::columns,
     object::{Meta, at},
     registry::{Column, Resource},
 };
@@ -71,7 +72,12 @@ impl Printer<'_> {
             Include::Metadata => partial(object, self.version),
             Include::Object => object.clone(),
         };
-        json!({ "cells": cells, "object": shown })
+        let mut row = json!({ "cells": cells });
+        if let Some(conditions) = columns::row_conditions(&self.resource.kind, object) {
+            row["conditions"] = conditions;
+        }
+        row["object"] = shown;
+        row
     }
 }
 

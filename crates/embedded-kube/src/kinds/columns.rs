@@ -2,6 +2,7 @@
 
 mod age;
 mod cells;
+mod pods;
 #[cfg(test)]
 mod tests;
 
@@ -11,9 +12,10 @@ use serde_json::{Value, json};
 pub use self::{
     age::human_duration,
     cells::{
-        endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, events, node_cells, pod_cells,
-        replica_cells, service_cells,
+        endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, events, node_cells, replica_cells,
+        service_cells,
     },
+    pods::pod_cells,
 };
 use crate::{
     object::{Meta, text},

@@ -123,8 +123,8 @@ fn admit_account(spec: &mut Value) {
     if refused {
         return;
     }
-    let known = list(spec, &["volumes"]).iter().map(|volume| text(volume, &["name"]));
-    let known = known.filter(|name| name.starts_with(TOKEN_VOLUME)).next().map(str::to_owned);
+    let mut names = list(spec, &["volumes"]).iter().map(|volume| text(volume, &["name"]));
+    let known = names.find(|name| name.starts_with(TOKEN_VOLUME)).map(str::to_owned);
     let is_new = known.is_none();
     let volume = known.unwrap_or_else(|| format!("{TOKEN_VOLUME}{}", random_suffix()));
     let mut mounted = false;

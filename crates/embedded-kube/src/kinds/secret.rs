@@ -87,15 +87,11 @@ fn check_type(out: &mut Vec<FieldError>, secret: &Value) {
         }
         "kubernetes.io/dockercfg" => check_json(out, secret, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => check_json(out, secret, ".dockerconfigjson"),
-        "kubernetes.io/basic-auth" => {
-            if !has("username") && !has("password") {
-                out.extend([missing("username"), missing("password")]);
-            }
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            out.extend([missing("username"), missing("password")]);
         }
-        "kubernetes.io/ssh-auth" => {
-            if text(secret, &["data", "ssh-privatekey"]).is_empty() {
-                out.push(missing("ssh-privatekey"));
-            }
+        "kubernetes.io/ssh-auth" if text(secret, &["data", "ssh-privatekey"]).is_empty() => {
+            out.push(missing("ssh-privatekey"));
         }
         "kubernetes.io/tls" => {
             let keys = ["tls.crt", "tls.key"];

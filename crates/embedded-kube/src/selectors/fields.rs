@@ -51,11 +51,6 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The only value that a field may have, if there is one: `metadata.name=x` asks for a single object.
-    pub fn exact(&self, field: &str) -> Option<&str> {
-        self.terms.iter().find(|term| term.equal && term.field == field).map(|term| term.value.as_str())
-    }
-
     /// Whether an object is meant.
     pub fn matches(&self, object: &Value) -> bool {
         self.terms.iter().all(|term| (value_of(object, &term.field) == term.value) == term.equal)

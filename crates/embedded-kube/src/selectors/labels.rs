@@ -102,11 +102,6 @@ impl LabelSelector {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// The conditions.
-    pub fn requirements(&self) -> &[Requirement] {
-        &self.requirements
-    }
-
     /// Whether an object with these labels is meant.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         !self.nothing && self.requirements.iter().all(|one| one.matches(labels))
@@ -247,7 +242,7 @@ impl Parser {
     }
 
     fn look_value(&self) -> Token {
-        self.look().as_value()
+        self.look().into_value()
     }
 
     fn take(&mut self) -> Token {
@@ -257,7 +252,7 @@ impl Parser {
     }
 
     fn take_value(&mut self) -> Token {
-        self.take().as_value()
+        self.take().into_value()
     }
 
     fn all(mut self) -> Result<Vec<Requirement>, String> {

@@ -38,7 +38,7 @@ impl Token {
     }
 
     /// Where a value is expected, `in` and `notin` are values too.
-    pub fn as_value(self) -> Self {
+    pub fn into_value(self) -> Self {
         match self {
             Self::In | Self::NotIn => Self::Word(self.literal().to_owned()),
             other => other,

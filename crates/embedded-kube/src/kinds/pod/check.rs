@@ -44,12 +44,13 @@ fn spec(out: &mut Vec<FieldError>, field: &str, spec: &Value) {
     }
     let mut names = Vec::new();
     for (index, container) in main.iter().enumerate() {
-        Container { field: &format!("{path}[{index}]"), container, volumes: &volumes }.check(out, &mut names);
+        Container { field: &format!("{path}[{index}]"), value: container, volumes: &volumes }
+            .check(out, &mut names);
     }
     host_ports(out, &path, main);
     let path = format!("{field}.initContainers");
     for (index, container) in list(spec, &["initContainers"]).iter().enumerate() {
-        Container { field: &format!("{path}[{index}]"), container, volumes: &volumes }
+        Container { field: &format!("{path}[{index}]"), value: container, volumes: &volumes }
             .check_init(out, &mut names);
     }
     policies(out, field, spec);

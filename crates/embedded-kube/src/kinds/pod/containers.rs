@@ -18,7 +18,7 @@ const SOURCES: [&str; 5] = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "
 /// One container, and the volumes it may mount.
 pub struct Container<'a, 'b> {
     pub field: &'b str,
-    pub container: &'a Value,
+    pub value: &'a Value,
     pub volumes: &'b [&'a str],
 }
 
@@ -34,8 +34,8 @@ impl<'a> Container<'a, '_> {
     pub fn check_init(&self, out: &mut Vec<FieldError>, names: &mut Vec<&'a str>) {
         self.check_common(out);
         let field = self.field;
-        let policy = text(self.container, &["restartPolicy"]);
-        if has(self.container, &["restartPolicy"]) && policy != "Always" {
+        let policy = text(self.value, &["restartPolicy"]);
+        if has(self.value, &["restartPolicy"]) && policy != "Always" {
             let known = ["Always"];
             out.push(FieldError::not_supported(format!("{field}.restartPolicy"), policy, &known));
         }
@@ -45,7 +45,7 @@ impl<'a> Container<'a, '_> {
             return;
         }
         for key in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
-            if has(self.container, &[key]) {
+            if has(self.value, &[key]) {
                 let detail = "may not be set for init containers without restartPolicy=Always";
                 out.push(FieldError::forbidden(format!("{field}.{key}"), detail));
             }
@@ -53,7 +53,7 @@ impl<'a> Container<'a, '_> {
     }
 
     fn check_name(&self, out: &mut Vec<FieldError>, names: &mut Vec<&'a str>) {
-        let name = text(self.container, &["name"]);
+        let name = text(self.value, &["name"]);
         if names.contains(&name) {
             out.push(FieldError::duplicate(format!("{}.name", self.field), name));
         } else {
@@ -62,7 +62,7 @@ impl<'a> Container<'a, '_> {
     }
 
     fn check_common(&self, out: &mut Vec<FieldError>) {
-        let Self { field, container, .. } = self;
+        let Self { field, value: container, .. } = self;
         let word = |key: &str| text(container, &[key]);
         match word("name") {
             "" => out.push(FieldError::required(format!("{field}.name"), "")),
@@ -90,7 +90,7 @@ impl<'a> Container<'a, '_> {
 
     fn check_mounts(&self, out: &mut Vec<FieldError>) {
         let mut paths = Vec::new();
-        for (index, mount) in list(self.container, &["volumeMounts"]).iter().enumerate() {
+        for (index, mount) in list(self.value, &["volumeMounts"]).iter().enumerate() {
             let field = format!("{}.volumeMounts[{index}]", self.field);
             let (name, path) = (text(mount, &["name"]), text(mount, &["mountPath"]));
             if name.is_empty() {
@@ -112,13 +112,13 @@ impl<'a> Container<'a, '_> {
 
     fn check_probes(&self, out: &mut Vec<FieldError>) {
         for key in ["postStart", "preStop"] {
-            if let Some(hook) = self.container.get("lifecycle").and_then(|cycle| cycle.get(key)) {
+            if let Some(hook) = self.value.get("lifecycle").and_then(|cycle| cycle.get(key)) {
                 let field = format!("{}.lifecycle.{key}", self.field);
                 handler(out, &field, hook, &["exec", "httpGet", "tcpSocket", "sleep"]);
             }
         }
         for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
-            let Some(probe) = self.container.get(key).filter(|probe| !probe.is_null()) else { continue };
+            let Some(probe) = self.value.get(key).filter(|probe| !probe.is_null()) else { continue };
             let field = format!("{}.{key}", self.field);
             handler(out, &field, probe, &["exec", "httpGet", "tcpSocket", "grpc"]);
             for number in [
@@ -151,10 +151,8 @@ fn handler(out: &mut Vec<FieldError>, field: &str, handler: &Value, kinds: &[&st
             _ if index > 0 => {
                 out.push(FieldError::forbidden(path, "may not specify more than 1 handler type"));
             }
-            "exec" => {
-                if list(action, &["command"]).is_empty() {
-                    out.push(FieldError::required(format!("{path}.command"), ""));
-                }
+            "exec" if list(action, &["command"]).is_empty() => {
+                out.push(FieldError::required(format!("{path}.command"), ""));
             }
             "httpGet" => {
                 service_port_number_or_name(out, &format!("{path}.port"), port);

@@ -197,10 +197,10 @@ fn affinity(out: &mut Vec<FieldError>, spec: &Value) {
 
 /// What addresses, families and the policy say about each other.
 fn addresses(out: &mut Vec<FieldError>, spec: &Value) {
+    const FIELD: &str = "spec.clusterIPs";
     if !has_address(spec) {
         return;
     }
-    const FIELD: &str = "spec.clusterIPs";
     let all = list(spec, &["clusterIPs"]);
     let shown = || spec.get("clusterIPs").cloned().unwrap_or_default();
     match (text(spec, &["clusterIP"]), all.first().and_then(Value::as_str)) {
