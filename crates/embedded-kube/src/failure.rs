@@ -76,6 +76,7 @@ struct Body {
     reason: &'static str,
     message: String,
     details: Option<Details>,
+    continue_token: String,
 }
 
 impl Failure {
@@ -86,7 +87,14 @@ impl Failure {
         message: impl Into<String>,
         details: Option<Details>,
     ) -> Self {
-        Self(Box::new(Body { code, reason, message: message.into(), details }))
+        Self(Box::new(Body { code, reason, message: message.into(), details, continue_token: String::new() }))
+    }
+
+    /// With a token that goes on with a list, though not with the same snapshot.
+    #[must_use]
+    pub fn or_continue(mut self, token: String) -> Self {
+        self.0.continue_token = token;
+        self
     }
 
     /// HTTP status code.
@@ -120,6 +128,9 @@ impl Failure {
         }
         if let Some(details) = &self.0.details {
             status["details"] = details.json();
+        }
+        if !self.0.continue_token.is_empty() {
+            status["metadata"]["continue"] = self.0.continue_token.as_str().into();
         }
         status["code"] = self.0.code.into();
         status

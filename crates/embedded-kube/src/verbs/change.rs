@@ -129,7 +129,7 @@ pub fn advance(
     let mut errors = meta::check_change(&new, old);
     errors.extend(resource.rules.check_update(part, &new, old));
     if !errors.is_empty() {
-        return Err(Failure::invalid(resource.error_group(), &resource.kind, new.name(), &errors));
+        return Err(Failure::invalid(&resource.id.group, &resource.kind, new.name(), &errors));
     }
     intake::clean(&mut new, resource);
     Ok(settle(resource, new, old))

@@ -94,7 +94,7 @@ impl Server {
             intake::clean(object, resource);
             return Ok(());
         }
-        Err(Failure::invalid(resource.error_group(), &resource.kind, object.name(), &errors))
+        Err(Failure::invalid(&resource.id.group, &resource.kind, object.name(), &errors))
     }
 
     /// `None` if the name is taken.

@@ -15,6 +15,8 @@ use crate::{
 
 /// How many stored objects are looked at in one step when a selector drops most of them.
 const STEP: usize = 500;
+/// A token with this revision goes on in whatever is newest.
+const NEWEST: i64 = -1;
 
 /// Label and field selector of a list, a watch or a collection.
 pub struct Filter {
@@ -82,7 +84,7 @@ impl Server {
             Moment::At(revision) => Some(revision),
         };
         let walk = Walk { store: &self.store, prefix: &prefix, at, after, filter, limit };
-        let found = walk.run().map_err(|_| expired(&request.options, &prefix, self.store.revision()))?;
+        let found = walk.run().map_err(|_| expired(&request.options, &prefix))?;
         let viewer = viewer(&request.resource);
         let continue_token = match found.entries.last() {
             Some((key, _)) if found.more => {
@@ -237,15 +239,18 @@ pub fn parse(text: &str) -> Answer<u64> {
     })
 }
 
-fn expired(options: &Options, prefix: &str, newest: u64) -> Failure {
+fn expired(options: &Options, prefix: &str) -> Failure {
     if options.continue_token.is_empty() {
-        return Failure::expired(format!(
-            "The resourceVersion for the provided list is too old. ({} < {newest})",
-            options.resource_version
-        ));
+        return Failure::expired("The resourceVersion for the provided list is too old.");
     }
-    let _ = prefix;
-    Failure::expired(
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.",
-    )
+    let failure = Failure::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list without \
+         the continue parameter, or use the continue token in this response to retrieve the remainder of the results. \
+         Continuing with the provided token results in an inconsistent list - objects that were created, modified, or \
+         deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    match Token::decode(&options.continue_token) {
+        Ok(token) => failure.or_continue(Token::after(&token.key(prefix), prefix, NEWEST).encode()),
+        Err(_) => failure,
+    }
 }
