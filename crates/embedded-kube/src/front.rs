@@ -39,6 +39,7 @@ use crate::{
     discovery::Discovery,
     failure::{Answer, Details, Failure},
     faults::{Faults, Logged, Requests},
+    openapi::OpenApi,
     registry::Registry,
     request::{Reply, Request, User},
 };
@@ -73,6 +74,7 @@ struct Inner {
     requests: Requests,
     stopping: CancellationToken,
     discovery: Discovery,
+    openapi: OpenApi,
 }
 
 /// Everything of a request but its body.
@@ -134,7 +136,15 @@ impl Front {
         requests: Requests,
         stopping: CancellationToken,
     ) -> Self {
-        Self(Arc::new(Inner { backend, auth, faults, requests, stopping, discovery: Discovery::default() }))
+        Self(Arc::new(Inner {
+            backend,
+            auth,
+            faults,
+            requests,
+            stopping,
+            discovery: Discovery::default(),
+            openapi: OpenApi::default(),
+        }))
     }
 
     /// Done when the server goes down.

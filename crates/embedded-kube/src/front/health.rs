@@ -54,6 +54,7 @@ pub fn documents(front: &Inner, head: &Head, catalogue: &Arc<Catalogue>) -> Opti
     let page = match head.path.as_str() {
         "/version" | "/version/" => Some(Ok(discovery::version())),
         "/" => Some(Ok(index(catalogue))),
+        path if path.starts_with("/openapi/") => front.openapi.respond(catalogue, &ask),
         _ => front.discovery.respond(catalogue, &ask),
     };
     page.map(|page| page.map(response))
