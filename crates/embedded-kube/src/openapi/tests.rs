@@ -242,3 +242,15 @@ fn other_paths_and_forms_are_refused() {
     let html = Ask { path: "/openapi/v2", accept: "text/html", ..Ask::default() };
     assert_eq!(api.respond(&catalogue, &html).unwrap().unwrap().code, 406);
 }
+
+#[test]
+fn version_two_is_given_in_protobuf_to_those_who_insist() {
+    let (api, catalogue) = (OpenApi::default(), catalogue(schema()));
+    let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let page =
+        api.respond(&catalogue, &Ask { path: "/openapi/v2", accept, ..Ask::default() }).unwrap().unwrap();
+    assert_eq!(page.content_type, super::V2_PROTOBUF);
+    assert!(page.body.starts_with(b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.36"));
+    let text = String::from_utf8_lossy(&page.body);
+    assert!(text.contains("com.example.shop.v1.Widget") && text.contains("x-kubernetes-patch-merge-key"));
+}
