@@ -8,6 +8,7 @@ mod value;
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
+use serde_saphyr::options::DuplicateKeyPolicy;
 
 use self::value::Seen;
 use crate::{
@@ -68,16 +69,21 @@ pub fn yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
     if text.trim().is_empty() {
         return Ok((Value::Null, Vec::new()));
     }
-    let strict = serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::Error };
+    let strict = yaml_options(DuplicateKeyPolicy::Error);
     match yaml_with(text, strict) {
         Ok(value) => Ok((value, Vec::new())),
         Err(first) => {
-            let loose = serde_saphyr::options! { duplicate_keys: serde_saphyr::options::DuplicateKeyPolicy::LastWins };
+            let loose = yaml_options(DuplicateKeyPolicy::LastWins);
             let value = yaml_with(text, loose)
                 .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))?;
             Ok((value, vec![duplicate_key(&first)]))
         }
     }
+}
+
+/// As the real server's reader, which is of YAML 1.1: `0644` is octal, `yes` is true.
+fn yaml_options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
+    serde_saphyr::options! { duplicate_keys: duplicate_keys, legacy_octal_numbers: true }
 }
 
 fn yaml_with(text: &str, options: serde_saphyr::Options) -> Result<Value, serde_saphyr::Error> {
@@ -160,6 +166,12 @@ mod tests {
         let (value, problems) = yaml(b"kind: A\nmetadata:\n  name: first\n  name: second\n1: z\n").unwrap();
         assert_eq!(value, json!({"kind": "A", "metadata": {"name": "second"}, "1": "z"}));
         assert_eq!(problems, ["yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"]);
+    }
+
+    #[test]
+    fn yaml_is_read_by_the_old_rules() {
+        let (value, _) = yaml(b"mode: 0644\non: yes\ntext: '0644'\n").unwrap();
+        assert_eq!(value, json!({"mode": 420, "on": true, "text": "0644"}));
     }
 
     #[test]

@@ -82,15 +82,14 @@ pub fn breaking_on(chunks: Chunks, token: CancellationToken) -> Chunks {
 
 /// A stream of lines that breaks (rather than ends) after this many events.
 pub fn breaking_after(chunks: Chunks, events: usize) -> Chunks {
-    let cut = chunks.scan(events, |left, chunk| {
-        let result = match chunk {
-            _ if *left == 0 => None,
-            Ok(bytes) => Some(Ok(first_lines(&bytes, left))),
-            Err(broken) => Some(Err(broken)),
-        };
-        std::future::ready(result)
-    });
-    Box::pin(cut.chain(stream::once(std::future::ready(Err(Broken)))))
+    Box::pin(stream::unfold(Some((chunks, events)), |state| async move {
+        let (mut chunks, mut left) = state?;
+        if left == 0 {
+            return Some((Err(Broken), None));
+        }
+        let next = chunks.next().await?.map(|bytes| first_lines(&bytes, &mut left));
+        Some((next, Some((chunks, left))))
+    }))
 }
 
 fn first_lines(bytes: &Bytes, left: &mut usize) -> Bytes {

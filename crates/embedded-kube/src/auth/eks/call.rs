@@ -64,9 +64,15 @@ async fn ask(sts: &Sts, presigned: &Presigned) -> Result<String, CallError> {
             Err(CallError::Refused(code))
         }
     };
+    tokio::pin!(answer, connection);
     tokio::select! {
-        answer = answer => answer,
-        ended = connection => Err(ended.map_or_else(CallError::io, |()| CallError::Answer)),
+        biased;
+        answer = &mut answer => answer,
+        // The connection may end first, with the answer already read from it.
+        ended = &mut connection => {
+            ended.map_err(CallError::io)?;
+            answer.await
+        }
     }
 }
 

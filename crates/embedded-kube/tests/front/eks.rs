@@ -1,0 +1,83 @@
+//! EKS tokens against an STS that knows one key.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use embedded_kube::{
+    auth::{Access, Sts},
+    cluster::{EmbeddedKube, Listen},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
+
+use crate::{get, over_tls, post};
+
+/// Answers one request per connection; refuses unless the cluster's name came along and the key is `AKGOOD`.
+async fn sts(calls: Arc<AtomicUsize>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            calls.fetch_add(1, Ordering::SeqCst);
+            let mut head = vec![0; 8192];
+            let size = socket.read(&mut head).await.unwrap();
+            let head = String::from_utf8_lossy(&head[..size]).to_lowercase();
+            let good = head.starts_with("get /?action=getcalleridentity&")
+                && head.contains("x-k8s-aws-id: shop\r\n")
+                && head.contains("akgood");
+            let (code, body) = if good {
+                (
+                    "200 OK",
+                    "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::000000000000:assumed-role/boss/me</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>",
+                )
+            } else {
+                ("403 Forbidden", "<Error/>")
+            };
+            let answer = format!(
+                "HTTP/1.1 {code}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            socket.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    format!("http://{address}")
+}
+
+fn token(key: &str, age: i64) -> String {
+    #[expect(clippy::disallowed_methods, reason = "a token is fresh or not by the real clock")]
+    let at = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(age)).unwrap();
+    let at = at.to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string();
+    let url = format!(
+        "https://sts.eu-west-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={key}%2F20270115%2Feu-west-1%2Fsts%2Faws4_request&X-Amz-Date={at}&X-Amz-Expires=60&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&X-Amz-Signature=00"
+    );
+    format!("k8s-aws-v1.{}", BASE64_URL_SAFE_NO_PAD.encode(url))
+}
+
+#[tokio::test]
+async fn an_eks_token_is_good_while_sts_knows_it_and_its_owner_has_access() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let sts = Sts {
+        endpoint: sts(Arc::clone(&calls)).await,
+        cluster: "shop".to_owned(),
+        access: vec![Access::admin("arn:aws:iam::000000000000:role/boss")],
+        secrets: Vec::new(),
+    };
+    let kube =
+        EmbeddedKube::builder().controllers(false).sts(sts).listen(Listen::loopback()).start().await.unwrap();
+    let good = over_tls(&kube, Some(&token("AKGOOD", 0))).await;
+    for _ in 0..3 {
+        assert_eq!(get(&good, "/api/v1/secrets").await.code, 200);
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "the answer is remembered");
+    let me = post(&good, "/apis/authentication.k8s.io/v1/selfsubjectreviews", &serde_json::json!({})).await;
+    assert_eq!(me.json()["status"]["userInfo"]["username"], "arn:aws:iam::000000000000:role/boss");
+    assert_eq!(get(&over_tls(&kube, Some(&token("AKBAD", 0))).await, "/healthz").await.code, 401);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert_eq!(get(&over_tls(&kube, Some(&token("AKGOOD", 1000))).await, "/healthz").await.code, 401);
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "an expired token is not even shown to STS");
+}
