@@ -72,10 +72,6 @@ async fn create(server: &Server, object: Value) -> Answer<()> {
         content_type: "application/json".to_owned(),
     };
     match server.handle(request).await {
-        Err(failure) if failure.reason() == "Invalid" => {
-            tracing::warn!(%failure, "one of the first objects was refused");
-            Ok(())
-        }
         Err(failure) if failure.reason() != "AlreadyExists" => Err(failure),
         _ => Ok(()),
     }
