@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use self::groups::{Group, groups};
 pub use self::{
-    page::{Ask, Page, hash, not_acceptable},
-    resources::{Subresource, subresources},
-    version::{VERSION, version},
+    page::{Ask, Page, hash, hex, not_acceptable},
+    resources::subresources,
+    version::version,
 };
 use crate::{
     failure::Answer,

@@ -116,7 +116,7 @@ impl OpenApi {
             return body.clone();
         }
         let document =
-            if path.is_empty() { documents::v2(catalogue) } else { documents::v3(members(catalogue, path)) };
+            if path.is_empty() { documents::v2(catalogue) } else { documents::v3(&members(catalogue, path)) };
         let body: Bytes = if as_protobuf {
             protobuf::document(&document).into()
         } else {
@@ -170,15 +170,9 @@ fn hashes(catalogue: &Catalogue) -> BTreeMap<String, String> {
     let mut facts: BTreeMap<String, String> = BTreeMap::new();
     for resource in catalogue.values() {
         let text = facts.entry(document_path(resource)).or_default();
-        text.push_str(&format!(
-            "{} {} {} {} {} {}\n",
-            resource.id.plural,
-            resource.kind,
-            resource.list_kind,
-            resource.namespaced,
-            resource.status,
-            resource.scale.is_some()
-        ));
+        let shown = [&resource.id.plural, &resource.kind, &resource.list_kind].map(String::as_str);
+        let has = [resource.namespaced, resource.status, resource.scale.is_some()];
+        text.extend(shown.into_iter().chain(has.map(|yes| if yes { " yes " } else { " no " })));
         if let Some(schema) = resource.rules.schema() {
             text.push_str(&schema.to_string());
         }

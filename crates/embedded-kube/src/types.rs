@@ -18,7 +18,7 @@ mod wire;
 mod tests;
 
 pub use self::{
-    decode::{check_types, undecodable},
+    decode::check_types,
     go::{GoField, GoStruct, GoType, OwnJson},
     normalise::normalise,
     protobuf::{Expected, from_protobuf},
@@ -44,11 +44,6 @@ pub fn go_struct(shape: &Shape) -> Option<&'static GoStruct> {
 /// The Go struct that a [`GoType::Struct`] names.
 pub fn go_struct_at(index: usize) -> Option<&'static GoStruct> {
     table::get().structs.get(index)
-}
-
-/// Every built-in type, in the order of the table.
-pub fn all() -> &'static [GoStruct] {
-    &table::get().structs
 }
 
 /// The Go struct of a schema in a CRD, which holds itself in several disguises.

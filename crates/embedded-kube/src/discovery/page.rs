@@ -64,9 +64,15 @@ impl Page {
     }
 }
 
+/// Bytes as digits, in lower case.
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
+}
+
 /// The real server's kind of tag: SHA-512 in upper case.
 pub fn hash(bytes: &[u8]) -> String {
-    Sha512::digest(bytes).iter().map(|byte| format!("{byte:02X}")).collect()
+    hex(&Sha512::digest(bytes)).to_ascii_uppercase()
 }
 
 /// No form that we have is asked for.

@@ -218,7 +218,7 @@ fn versions_are_ranked_as_the_real_server_does() {
 #[test]
 fn the_version_is_one_that_clients_can_parse() {
     let version: Value = serde_json::from_slice(&super::version().body).unwrap();
-    assert_eq!(version["gitVersion"], super::VERSION);
+    assert_eq!(version["gitVersion"], super::version::VERSION);
     assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
     assert_eq!(version.as_object().unwrap().len(), 13);
 }

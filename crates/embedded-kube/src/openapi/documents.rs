@@ -35,8 +35,8 @@ pub fn v2(catalogue: &Catalogue) -> Value {
 }
 
 /// One group and version, as `OpenAPI` 3.0.
-pub fn v3(members: Vec<&Resource>) -> Value {
-    let (paths, schemas) = parts(&members, Dialect::V3);
+pub fn v3(members: &[&Resource]) -> Value {
+    let (paths, schemas) = parts(members, Dialect::V3);
     if members.iter().all(|one| one.custom) {
         let info = json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"});
         return json!({"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}});
@@ -65,7 +65,7 @@ fn parts(members: &[&Resource], dialect: Dialect) -> (Map<String, Value>, Map<St
     for (model, kind) in &kinds {
         if let Some(schema) = all.get_mut(model) {
             schema["x-kubernetes-group-version-kind"] =
-                json!([{"group": kind.group, "kind": kind.kind, "version": kind.version}]);
+                json!([{"group": kind.group, "kind": kind.name, "version": kind.version}]);
         }
     }
     for model in COMMON {

@@ -40,8 +40,8 @@ pub struct Kind {
     pub group: String,
     /// Version.
     pub version: String,
-    /// Kind.
-    pub kind: String,
+    /// Its name.
+    pub name: String,
     /// `OpenAPI` name.
     pub model: String,
 }
@@ -51,7 +51,7 @@ impl Kind {
         let model = types::shape_of(group, version, kind)
             .and_then(|shape| shape.name().map(str::to_owned))
             .unwrap_or_else(|| custom::model(group, version, kind));
-        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned(), model }
+        Self { group: group.to_owned(), version: version.to_owned(), name: kind.to_owned(), model }
     }
 }
 
@@ -134,24 +134,24 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn listing(&self) -> Option<Named> {
-        self.operation("list", ("get", "list"), LIST, None, &self.list.model)
+        self.operation("list", ("get", "list"), LIST, (None, &self.list.model))
     }
 
     fn collection(&self) -> Vec<Named> {
         let own = self.kind.model.as_str();
-        let create = self.operation("create", ("post", "post"), WRITE, Some(own), own);
+        let create = self.operation("create", ("post", "post"), WRITE, (Some(own), own));
         let method = ("delete", "deletecollection");
-        let delete = self.operation("deletecollection", method, DELETE, Some(DELETE_OPTIONS), STATUS);
+        let delete = self.operation("deletecollection", method, DELETE, (Some(DELETE_OPTIONS), STATUS));
         self.listing().into_iter().chain(create).chain(delete).collect()
     }
 
     fn single(&self) -> Vec<Named> {
         let own = self.kind.model.as_str();
         let all = [
-            self.operation("get", ("get", "get"), &[], None, own),
-            self.operation("update", ("put", "put"), WRITE, Some(own), own),
-            self.operation("delete", ("delete", "delete"), DELETE, Some(DELETE_OPTIONS), STATUS),
-            self.operation("patch", ("patch", "patch"), APPLY, Some(PATCH), own),
+            self.operation("get", ("get", "get"), &[], (None, own)),
+            self.operation("update", ("put", "put"), WRITE, (Some(own), own)),
+            self.operation("delete", ("delete", "delete"), DELETE, (Some(DELETE_OPTIONS), STATUS)),
+            self.operation("patch", ("patch", "patch"), APPLY, (Some(PATCH), own)),
         ];
         all.into_iter().flatten().collect()
     }
@@ -161,8 +161,7 @@ impl Writer<'_> {
         verb: &str,
         (method, action): (&'static str, &str),
         query: &[(&str, &str)],
-        takes: Option<&str>,
-        gives: &str,
+        (takes, gives): (Option<&str>, &str),
     ) -> Option<Named> {
         let operation =
             Operation { action, kind: self.kind, query, takes, gives, custom: self.resource.custom };
@@ -176,7 +175,7 @@ impl Writer<'_> {
         let mut parameters = Vec::new();
         if path.contains("{name}") {
             let mut name = parameter("name", "path", "string", self.dialect);
-            name["description"] = format!("name of the {}", self.kind.kind).into();
+            name["description"] = format!("name of the {}", self.kind.name).into();
             parameters.push(name);
         }
         if path.contains("{namespace}") && self.resource.namespaced {
@@ -209,7 +208,7 @@ fn write(operation: &Operation<'_>, dialect: Dialect) -> Value {
     let mut parameters: Vec<Value> =
         operation.query.iter().map(|(name, kind)| parameter(name, "query", kind, dialect)).collect();
     let tag = format!("{}_{}", if kind.group.is_empty() { "core" } else { &kind.group }, kind.version);
-    let mut value = json!({"tags": [tag], "description": format!("{} {}", operation.action, kind.kind)});
+    let mut value = json!({"tags": [tag], "description": format!("{} {}", operation.action, kind.name)});
     let good = match dialect {
         Dialect::V2 => {
             if let Some(takes) = operation.takes {
@@ -243,7 +242,7 @@ fn write(operation: &Operation<'_>, dialect: Dialect) -> Value {
     value["responses"] = json!({"200": good, "401": {"description": "Unauthorized"}});
     value["x-kubernetes-action"] = operation.action.into();
     value["x-kubernetes-group-version-kind"] =
-        json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+        json!({"group": kind.group, "version": kind.version, "kind": kind.name});
     value
 }
 

@@ -175,10 +175,10 @@ struct Message(Vec<u8>);
 impl Message {
     fn raw(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.0.push((value & 0x7f) as u8 | 0x80);
+            self.0.push(low_bits(value) | 0x80);
             value >>= 7;
         }
-        self.0.push(value as u8);
+        self.0.push(low_bits(value));
     }
 
     fn varint(&mut self, number: u32, value: u64) {
@@ -230,4 +230,9 @@ impl Message {
             self.message(number, &named(name, &any(extension)));
         }
     }
+}
+
+fn low_bits(value: u64) -> u8 {
+    let [low, ..] = value.to_le_bytes();
+    low & 0x7f
 }

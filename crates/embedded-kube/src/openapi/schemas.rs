@@ -47,10 +47,10 @@ pub fn closure<'a>(
             continue;
         };
         for field in &go.fields {
-            for model in referred(&field.kind) {
-                if seen.insert(model.to_owned()) {
-                    wanted.push(model.to_owned());
-                }
+            if let Some(model) = referred(&field.kind)
+                && seen.insert(model.to_owned())
+            {
+                wanted.push(model.to_owned());
             }
         }
         done.insert(model, struct_schema(go, descriptions, dialect));

@@ -74,7 +74,7 @@ pub enum GoType {
     /// A slice.
     List {
         /// Items.
-        items: Box<GoType>,
+        items: Box<Self>,
         /// Merge of the list.
         kind: ListKind,
         /// Whether the schema names the list type.
@@ -85,12 +85,12 @@ pub enum GoType {
     /// A map with text keys.
     Map {
         /// Values.
-        values: Box<GoType>,
+        values: Box<Self>,
         /// One owner for the whole.
         atomic: bool,
     },
     /// May be absent.
-    Pointer(Box<GoType>),
+    Pointer(Box<Self>),
     /// A struct of the table.
     Struct(usize),
 }

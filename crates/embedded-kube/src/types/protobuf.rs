@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     clock,
+    discovery::hex,
     failure::{Answer, Failure},
     registry::api_version,
 };
@@ -81,7 +82,7 @@ fn unrecognized(body: &[u8], kind: &str, why: &str) -> Failure {
     let summary = match body {
         [] => "<empty>".to_owned(),
         [b'{', ..] => String::from_utf8_lossy(body.get(..SHOWN).unwrap_or(body)).into_owned(),
-        _ => body.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect(),
+        _ => hex(body.get(..SHOWN).unwrap_or(body)),
     };
     let more = if body.len() > SHOWN { " ..." } else { "" };
     Failure::bad_request(format!(

@@ -21,15 +21,11 @@ fn at(shape: &Shape, path: &str) -> Shape {
 fn every_line_of_the_table_is_understood() {
     let text = include_str!("table.txt");
     let types = text.lines().filter(|line| line.starts_with("type ")).count();
-    assert_eq!(super::all().len(), types);
+    assert_eq!(super::table::get().structs.len(), types);
     let fields = text.lines().filter(|line| line.starts_with(' ') && !line.starts_with(" +")).count();
     let inline = text.lines().filter(|line| line.starts_with(" +")).count();
-    assert_eq!(
-        super::all().iter().flat_map(|one| &one.fields).filter(|field| field.number > 0).count() > 1000,
-        true
-    );
-    assert_eq!(super::all().iter().map(|one| one.inline.len()).sum::<usize>(), inline);
-    let own: usize = super::all().iter().map(|one| one.fields.len()).sum();
+    assert_eq!(super::table::get().structs.iter().map(|one| one.inline.len()).sum::<usize>(), inline);
+    let own: usize = super::table::get().structs.iter().map(|one| one.fields.len()).sum();
     assert!(own > fields, "{own} fields with the inline ones, {fields} lines");
 }
 

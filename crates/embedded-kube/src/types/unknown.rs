@@ -38,7 +38,7 @@ fn find(value: &Value, shape: &Shape, path: &mut String, found: &mut Vec<String>
         (Value::Array(items), Node::List(list)) if has_parts(&list.items) => {
             for (index, inner) in items.iter().enumerate() {
                 let length = path.len();
-                path.push_str(&format!("[{index}]"));
+                path.extend(["[", &index.to_string(), "]"]);
                 find(inner, &list.items, path, found);
                 path.truncate(length);
             }
@@ -72,7 +72,9 @@ pub fn prune(object: &mut Value, shape: &Shape) {
             map.values_mut().for_each(|inner| prune(inner, &values.values));
         }
         (Value::Array(items), Node::List(list)) if has_parts(&list.items) => {
-            items.iter_mut().for_each(|inner| prune(inner, &list.items));
+            for inner in items {
+                prune(inner, &list.items);
+            }
         }
         _ => {}
     }
