@@ -1,0 +1,131 @@
+//! Leader election on a Lease: whoever writes its name with the right resourceVersion leads until the time is over.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, api::PostParams};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+const NAME: &str = "soak";
+const TERM: Duration = Duration::from_millis(1500);
+const RENEW: Duration = Duration::from_millis(300);
+
+/// Counts terms, and how many of them overlapped.
+#[derive(Default)]
+pub(crate) struct Leaders {
+    now: AtomicU64,
+    terms: AtomicU64,
+    overlaps: AtomicU64,
+}
+
+impl Leaders {
+    pub(crate) fn begin(&self) -> Leading<'_> {
+        self.terms.fetch_add(1, Ordering::SeqCst);
+        if self.now.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.overlaps.fetch_add(1, Ordering::SeqCst);
+        }
+        Leading(self)
+    }
+
+    pub(crate) fn terms(&self) -> u64 {
+        self.terms.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn overlaps(&self) -> u64 {
+        self.overlaps.load(Ordering::SeqCst)
+    }
+}
+
+/// Somebody leads as long as this lives.
+pub(crate) struct Leading<'a>(&'a Leaders);
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// What a leader knows of its term: the version it wrote, and since when it counts.
+pub(crate) struct Term {
+    version: String,
+    since: Instant,
+}
+
+/// Each one differs from the last: a write that changes nothing would renew nothing.
+fn lease(holder: &str, version: Option<&str>) -> Lease {
+    static BEATS: AtomicU64 = AtomicU64::new(0);
+    let beat = BEATS.fetch_add(1, Ordering::Relaxed).to_string();
+    let object = json!({
+        "metadata": {"name": NAME, "resourceVersion": version, "annotations": {"beat": beat}},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 2},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// Waits until the lease is free, or has not been renewed for a term as seen by our own clock, and takes it.
+pub(crate) async fn acquire(client: &Client, me: &str, cancel: &CancellationToken) -> Option<Term> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let mut seen: Option<(String, Instant)> = None;
+    while !cancel.is_cancelled() {
+        let since = Instant::now();
+        let written = match leases.get_opt(NAME).await {
+            Ok(None) => leases.create(&PostParams::default(), &lease(me, None)).await.ok(),
+            Ok(Some(found)) => {
+                let version = found.metadata.resource_version.unwrap_or_default();
+                let first = match &seen {
+                    Some((same, first)) if *same == version => *first,
+                    _ => since,
+                };
+                seen = Some((version.clone(), first));
+                // The holder may believe in its term for as long as ours lasts, and a little longer.
+                if first.elapsed() > TERM + RENEW {
+                    leases.replace(NAME, &PostParams::default(), &lease(me, Some(&version))).await.ok()
+                } else {
+                    None
+                }
+            }
+            Err(_) => None,
+        };
+        if let Some(version) = written.and_then(|lease| lease.metadata.resource_version) {
+            return Some(Term { version, since });
+        }
+        tokio::time::sleep(RENEW / 3).await;
+    }
+    None
+}
+
+/// Renews until it fails for a whole term, counted from before the last request that succeeded was sent.
+pub(crate) async fn keep(client: &Client, me: &str, mut term: Term) {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    loop {
+        let left = TERM.saturating_sub(term.since.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(RENEW.min(left)).await;
+        let since = Instant::now();
+        let wanted = lease(me, Some(&term.version));
+        let params = PostParams::default();
+        let renew = leases.replace(NAME, &params, &wanted);
+        match tokio::time::timeout(TERM.saturating_sub(term.since.elapsed()), renew).await {
+            Ok(Ok(written)) => {
+                term = Term { version: written.metadata.resource_version.unwrap_or_default(), since }
+            }
+            // Somebody else has written, or our own write was not answered: look whose it is.
+            Ok(Err(_)) => match leases.get(NAME).await {
+                Ok(found)
+                    if found.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(me) =>
+                {
+                    term.version = found.metadata.resource_version.unwrap_or_default();
+                }
+                Ok(_) => return,
+                Err(_) => {}
+            },
+            Err(_) => return,
+        }
+    }
+}
