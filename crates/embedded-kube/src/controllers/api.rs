@@ -138,13 +138,13 @@ impl Api {
     }
 
     /// Parts of an object.
-    pub async fn patch(&self, path: &str, kind: PatchKind, patch: &Value) -> Result<Value, Trouble> {
+    pub async fn patch(&self, path: &str, kind: PatchKind, change: &Value) -> Result<Value, Trouble> {
         let media = match kind {
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Strategic => "application/strategic-merge-patch+json",
             PatchKind::Apply => "application/apply-patch+yaml",
         };
-        self.call(Method::PATCH, path, media, Some(patch)).await
+        self.call(Method::PATCH, path, media, Some(change)).await
     }
 
     /// One object, or a collection, gone. `options` is a `DeleteOptions`.

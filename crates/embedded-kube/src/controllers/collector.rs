@@ -98,9 +98,8 @@ impl Collector {
         if item.is_foreground {
             return self.attempt_foreground(&resource, &item).await;
         }
-        let owners = match self.standings(&item.identity.namespace, &latest.owners).await? {
-            Some(owners) => owners,
-            None => return Ok(Next::default()),
+        let Some(owners) = self.standings(&item.identity.namespace, &latest.owners).await? else {
+            return Ok(Next::default());
         };
         match decide(&latest, &item, &owners) {
             Decision::Keep => {}
@@ -203,8 +202,8 @@ impl Collector {
     async fn trim(&self, resource: &Resource, latest: &Facts, gone: &[String]) -> Result<(), Trouble> {
         if !resource.custom {
             let gone: Vec<Value> = gone.iter().map(|uid| json!({"$patch": "delete", "uid": uid})).collect();
-            let patch = json!({"metadata": {"uid": latest.identity.uid, "ownerReferences": gone}});
-            return self.patch(resource, latest, PatchKind::Strategic, &patch).await;
+            let change = json!({"metadata": {"uid": latest.identity.uid, "ownerReferences": gone}});
+            return self.patch(resource, latest, PatchKind::Strategic, &change).await;
         }
         self.rewrite_owners(resource, latest, |owners| {
             owners.retain(|owner| {
@@ -239,10 +238,10 @@ impl Collector {
         change(&mut owners);
         let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
         let version = at(&object, &["metadata", "resourceVersion"]).cloned();
-        let patch = json!({"metadata": {
+        let rewritten = json!({"metadata": {
             "uid": latest.identity.uid, "resourceVersion": version, "ownerReferences": owners,
         }});
-        self.patch(resource, latest, PatchKind::Merge, &patch).await
+        self.patch(resource, latest, PatchKind::Merge, &rewritten).await
     }
 
     async fn patch(
@@ -250,10 +249,10 @@ impl Collector {
         resource: &Resource,
         latest: &Facts,
         kind: PatchKind,
-        patch: &Value,
+        change: &Value,
     ) -> Result<(), Trouble> {
         let path = object_of(resource, &latest.identity.namespace, &latest.identity.name);
-        self.api.patch(&path, kind, patch).await.map(drop)
+        self.api.patch(&path, kind, change).await.map(drop)
     }
 
     /// Says whether the object was there. A conflict over anything but the owners does not save it.
@@ -307,8 +306,8 @@ impl Collector {
                 return Ok(());
             }
             let version = at(&object, &["metadata", "resourceVersion"]);
-            let patch = json!({"metadata": {"resourceVersion": version, "finalizers": left}});
-            match self.api.patch(&path, PatchKind::Merge, &patch).await {
+            let change = json!({"metadata": {"resourceVersion": version, "finalizers": left}});
+            match self.api.patch(&path, PatchKind::Merge, &change).await {
                 Err(trouble) if trouble.is_not_found() => return Ok(()),
                 Err(trouble) if trouble.is_conflict() => {}
                 other => return other.map(drop),
@@ -344,7 +343,7 @@ impl Controller for Collector {
         let Some(facts) = facts else { return Vec::new() };
         let mut graph = self.graph.lock();
         let effects = match change.now {
-            Some(_) => graph.observe(facts),
+            Some(_) => graph.observe(&facts),
             None => graph.forget(&facts.identity.uid),
         };
         drop(graph);

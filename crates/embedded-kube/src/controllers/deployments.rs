@@ -90,8 +90,8 @@ impl Deployments {
             if !deployment.is_terminating() {
                 has_written = true;
                 let path = object("apps/v1", set.namespace(), "replicasets", set.name());
-                let patch = json!({"metadata": {"uid": set.uid(), "ownerReferences": [owner]}});
-                match self.api.patch(&path, PatchKind::Strategic, &patch).await {
+                let change = json!({"metadata": {"uid": set.uid(), "ownerReferences": [owner]}});
+                match self.api.patch(&path, PatchKind::Strategic, &change).await {
                     Err(trouble) if !trouble.is_not_found() && !trouble.is_invalid() => return Err(trouble),
                     _ => {}
                 }

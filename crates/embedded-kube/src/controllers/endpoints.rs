@@ -36,14 +36,10 @@ pub type Key = (String, String);
 
 /// See the module.
 pub struct Endpoints {
-    /// Writes slices.
-    pub slices: Api,
-    /// Writes `Endpoints`.
-    pub endpoints: Api,
-    /// For reading.
-    pub store: Store,
-    /// When what changed.
-    pub triggers: Mutex<Triggers>,
+    slices: Api,
+    plain: Api,
+    store: Store,
+    triggers: Mutex<Triggers>,
 }
 
 fn selector_of(service: &Value) -> Option<Selector> {
@@ -56,9 +52,9 @@ fn key_of(service: &Value) -> Key {
 }
 
 impl Endpoints {
-    /// With nothing known yet.
-    pub fn new(slices: Api, endpoints: Api, store: Store) -> Self {
-        Self { slices, endpoints, store, triggers: Mutex::default() }
+    /// `slices` writes slices, `plain` writes `Endpoints`.
+    pub fn new(slices: Api, plain: Api, store: Store) -> Self {
+        Self { slices, plain, store, triggers: Mutex::default() }
     }
 
     fn services(&self, namespace: &str, selects: impl Fn(&Selector) -> bool) -> Vec<Key> {
@@ -115,13 +111,13 @@ impl Endpoints {
         let present =
             view::get(&self.store, &format!("{ENDPOINTS}{}/{}", service.namespace(), service.name()));
         let is_new = present.is_none();
-        let Some(mut endpoints) = plain::plan(service, pods, present) else { return Ok(()) };
+        let Some(mut endpoints) = plain::plan(service, pods, present.as_ref()) else { return Ok(()) };
         annotate(&mut endpoints, triggered);
         let path = collection("v1", service.namespace(), "endpoints");
         if is_new {
-            ignore_terminating(self.endpoints.create(&path, &endpoints).await)
+            ignore_terminating(self.plain.create(&path, &endpoints).await)
         } else {
-            self.endpoints.update(&format!("{path}/{}", service.name()), &endpoints).await.map(drop)
+            self.plain.update(&format!("{path}/{}", service.name()), &endpoints).await.map(drop)
         }
     }
 }
@@ -182,7 +178,7 @@ impl Controller for Endpoints {
         let Some(service) = view::get(&self.store, &format!("{SERVICES}{namespace}/{name}")) else {
             self.triggers.lock().forget(key);
             if self.store.get(&format!("{ENDPOINTS}{namespace}/{name}")).is_some() {
-                gone(self.endpoints.delete(&object("v1", namespace, "endpoints", name), &json!({})).await)?;
+                gone(self.plain.delete(&object("v1", namespace, "endpoints", name), &json!({})).await)?;
             }
             return Ok(Next::default());
         };

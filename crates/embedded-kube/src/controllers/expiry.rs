@@ -16,7 +16,7 @@ use crate::{
     store::Store,
 };
 
-const ROUND: Duration = Duration::from_secs(300);
+const ROUND: Duration = Duration::from_mins(5);
 const TIME_TO_LIVE: i64 = 3600;
 const PREFIX: &str = "/events/";
 

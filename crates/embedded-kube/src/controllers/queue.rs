@@ -173,7 +173,7 @@ mod tests {
     fn a_change_brings_a_late_turn_forward() {
         let now = Instant::now();
         let mut queue = Queue::default();
-        queue.add("a", now + Duration::from_secs(60));
+        queue.add("a", now + Duration::from_mins(1));
         assert_eq!(queue.start(now), None);
         queue.add("a", now);
         assert_eq!(queue.start(now), Some("a"));

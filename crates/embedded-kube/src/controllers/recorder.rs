@@ -45,8 +45,8 @@ impl Recorder {
         let same = [about.uid().to_owned(), reason.to_owned(), message.to_owned()];
         if let Some((name, count)) = self.count(&same) {
             let path = object("v1", namespace, "events", &name);
-            let patch = json!({"count": count, "lastTimestamp": clock::seconds(now)});
-            if self.api.patch(&path, PatchKind::Merge, &patch).await.is_ok() {
+            let change = json!({"count": count, "lastTimestamp": clock::seconds(now)});
+            if self.api.patch(&path, PatchKind::Merge, &change).await.is_ok() {
                 return;
             }
         }

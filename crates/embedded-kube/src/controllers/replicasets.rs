@@ -72,9 +72,9 @@ impl ReplicaSets {
         Ok(!claim.adopt.is_empty() || !claim.release.is_empty())
     }
 
-    async fn patch_pod(&self, pod: &Value, patch: &Value) -> Result<(), Trouble> {
+    async fn patch_pod(&self, pod: &Value, change: &Value) -> Result<(), Trouble> {
         let path = object("v1", pod.namespace(), "pods", pod.name());
-        match self.api.patch(&path, PatchKind::Strategic, patch).await {
+        match self.api.patch(&path, PatchKind::Strategic, change).await {
             Err(trouble) if trouble.is_not_found() || trouble.is_invalid() => Ok(()),
             other => other.map(drop),
         }

@@ -36,10 +36,10 @@ impl Controller for Roles {
     }
 
     async fn reconcile(&self, (): &()) -> Result<Next<()>, Trouble> {
-        let roles = view::list(&self.store, PREFIX);
+        let all = view::list(&self.store, PREFIX);
         let mut outcome = Ok(Next::default());
-        for role in roles.iter().filter(|role| at(role, &["aggregationRule"]).is_some_and(Value::is_object)) {
-            let rules = aggregated(role, &roles);
+        for role in all.iter().filter(|role| at(role, &["aggregationRule"]).is_some_and(Value::is_object)) {
+            let rules = aggregated(role, &all);
             let present =
                 at(role, &["rules"]).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             if present == rules.as_slice() {
@@ -47,10 +47,10 @@ impl Controller for Roles {
             }
             let path = object(API_VERSION, "", "clusterroles", role.name());
             let path = format!("{path}?fieldManager={MANAGER}&force=true");
-            let patch = json!({
+            let wished = json!({
                 "apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": {"name": role.name()}, "rules": rules,
             });
-            match self.api.patch(&path, PatchKind::Apply, &patch).await {
+            match self.api.patch(&path, PatchKind::Apply, &wished).await {
                 Err(trouble) if !trouble.is_not_found() => outcome = Err(trouble),
                 _ => {}
             }
@@ -60,12 +60,12 @@ impl Controller for Roles {
 }
 
 /// The rules of all selected roles, by the order of selectors and then of names, each once.
-fn aggregated(role: &Value, roles: &[Value]) -> Vec<Value> {
+fn aggregated(role: &Value, all: &[Value]) -> Vec<Value> {
     let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
     let mut rules = Vec::new();
     for selector in selectors.into_iter().flatten() {
         let Some(selector) = Selector::of(selector) else { continue };
-        let parts = roles.iter().filter(|part| part.name() != role.name() && selector.matches(part));
+        let parts = all.iter().filter(|part| part.name() != role.name() && selector.matches(part));
         for rule in parts.filter_map(|part| at(part, &["rules"])?.as_array()).flatten() {
             if !rules.contains(rule) {
                 rules.push(rule.clone());

@@ -102,10 +102,12 @@ enum Ended {
     },
 }
 
+type Run<K> = BoxFuture<'static, (K, Result<Next<K>, Trouble>)>;
+
 struct Loop<C: Controller> {
     controller: Arc<C>,
     queue: Queue<C::Key>,
-    running: FuturesUnordered<BoxFuture<'static, (C::Key, Result<Next<C::Key>, Trouble>)>>,
+    running: FuturesUnordered<Run<C::Key>>,
 }
 
 /// Runs a controller until it is cancelled.

@@ -96,11 +96,11 @@ async fn a_namespace_that_cannot_go_says_why_and_takes_nothing_new() {
 async fn a_role_is_made_of_the_roles_it_selects() {
     let cluster = Cluster::start().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-    let rule = |verb: &str| json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
+    let may = |verb: &str| json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
     let role = |name: &str, verb: &str| {
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": name, "labels": {"to": "whole"}}, "rules": [rule(verb)],
+            "metadata": {"name": name, "labels": {"to": "whole"}}, "rules": [may(verb)],
         })
     };
     cluster.create(roles, role("part-1", "get")).await;
@@ -115,9 +115,9 @@ async fn a_role_is_made_of_the_roles_it_selects() {
             .until("the rules", async || (cluster.get(&path).await.unwrap()["rules"] == wished).then_some(()))
             .await;
     };
-    rules_are(json!([rule("get")])).await;
+    rules_are(json!([may("get")])).await;
     cluster.create(roles, role("part-2", "list")).await;
-    rules_are(json!([rule("get"), rule("list")])).await;
+    rules_are(json!([may("get"), may("list")])).await;
     cluster.delete(&format!("{roles}/part-1"), "Background").await;
-    rules_are(json!([rule("list")])).await;
+    rules_are(json!([may("list")])).await;
 }

@@ -55,8 +55,8 @@ impl Cluster {
         self.try_create(path, object).await.unwrap_or_else(|refusal| panic!("POST {path}: {refusal:?}"))
     }
 
-    pub async fn merge(&self, path: &str, patch: Value) -> Value {
-        let outcome = self.call("PATCH", path, "application/merge-patch+json", patch).await;
+    pub async fn merge(&self, path: &str, change: Value) -> Value {
+        let outcome = self.call("PATCH", path, "application/merge-patch+json", change).await;
         outcome.unwrap_or_else(|refusal| panic!("PATCH {path}: {refusal:?}"))
     }
 

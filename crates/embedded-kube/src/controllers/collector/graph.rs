@@ -40,9 +40,14 @@ impl Effects {
     fn delete(&mut self, uid: &str) {
         self.work.insert(Work::Delete(uid.to_owned()));
     }
+
+    fn delete_all<'a>(&mut self, uids: impl IntoIterator<Item = &'a String>) {
+        self.work.extend(uids.into_iter().cloned().map(Work::Delete));
+    }
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a mark of its own")]
 struct Node {
     identity: Identity,
     owners: Vec<OwnerRef>,
@@ -113,11 +118,11 @@ impl Graph {
     }
 
     /// An object is there, new or changed.
-    pub fn observe(&mut self, facts: Facts) -> Effects {
+    pub fn observe(&mut self, facts: &Facts) -> Effects {
         let mut effects = Effects::default();
         let uid = facts.identity.uid.clone();
         match self.nodes.get(&uid) {
-            None => self.insert(&facts, &mut effects),
+            None => self.insert(facts, &mut effects),
             Some(node) => {
                 if node.is_virtual {
                     self.materialise(&facts.identity, &mut effects);
@@ -125,7 +130,7 @@ impl Graph {
                 self.update_owners(&uid, &facts.owners, &mut effects);
             }
         }
-        self.transitions(&uid, &facts, &mut effects);
+        self.transitions(&uid, facts, &mut effects);
         effects
     }
 
@@ -147,13 +152,13 @@ impl Graph {
         let Some(node) = self.nodes.get(&absent.uid) else { return effects };
         let (matching, differing) = self.partition(node, absent);
         if !node.is_virtual && node.identity != *absent {
-            matching.iter().for_each(|uid| effects.delete(uid));
+            effects.delete_all(&matching);
             return effects;
         }
         if !node.is_virtual || differing.is_empty() {
             return self.forget(&absent.uid);
         }
-        matching.iter().for_each(|uid| effects.delete(uid));
+        effects.delete_all(&matching);
         if node.identity == *absent
             && let Some(other) = self.other_claim(&differing, absent)
             && let Some(node) = self.nodes.get_mut(&absent.uid)
@@ -246,7 +251,7 @@ impl Graph {
     }
 
     fn unlink(&mut self, node: &Node, effects: &mut Effects) {
-        node.dependents.iter().for_each(|uid| effects.delete(uid));
+        effects.delete_all(&node.dependents);
         for owner in &node.owners {
             self.remove_dependent(&owner.uid, &node.identity.uid);
             if self.nodes.get(&owner.uid).is_some_and(|owner| owner.is_foreground) {
@@ -275,7 +280,7 @@ impl Graph {
         }
         let foreground = facts.is_terminating && facts.has_foreground_finalizer;
         if foreground && !std::mem::replace(&mut node.is_foreground, true) {
-            node.dependents.iter().for_each(|dependent| effects.delete(dependent));
+            effects.delete_all(&node.dependents);
             effects.delete(uid);
         }
     }

@@ -48,15 +48,15 @@ fn nothing() -> Effects {
 #[test]
 fn an_object_with_a_known_owner_causes_no_work_until_the_owner_is_gone() {
     let mut graph = Graph::default();
-    assert_eq!(graph.observe(object("a", "owner", &[])), nothing());
-    assert_eq!(graph.observe(object("a", "child", &[owner("owner", true)])), nothing());
+    assert_eq!(graph.observe(&object("a", "owner", &[])), nothing());
+    assert_eq!(graph.observe(&object("a", "child", &[owner("owner", true)])), nothing());
     assert_eq!(graph.forget("uid-owner").work, deletes(&["child"]));
 }
 
 #[test]
 fn an_owner_that_nobody_has_seen_is_asked_for_and_its_absence_dooms_its_dependents() {
     let mut graph = Graph::default();
-    let effects = graph.observe(object("a", "child", &[owner("ghost", false)]));
+    let effects = graph.observe(&object("a", "child", &[owner("ghost", false)]));
     assert_eq!(effects.work, deletes(&["ghost"]));
     let ghost = graph.item("uid-ghost").unwrap();
     assert!(ghost.is_virtual);
@@ -68,22 +68,22 @@ fn an_owner_that_nobody_has_seen_is_asked_for_and_its_absence_dooms_its_dependen
 #[test]
 fn an_owner_that_is_seen_later_ends_the_doubt() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "child", &[owner("late", false)]));
-    assert_eq!(graph.observe(object("a", "late", &[])), nothing());
+    graph.observe(&object("a", "child", &[owner("late", false)]));
+    assert_eq!(graph.observe(&object("a", "late", &[])), nothing());
     assert!(!graph.item("uid-late").unwrap().is_virtual);
 }
 
 #[test]
 fn an_owner_in_another_namespace_is_reported_whoever_comes_first() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "owner", &[]));
-    let effects = graph.observe(object("b", "child", &[owner("owner", false)]));
+    graph.observe(&object("a", "owner", &[]));
+    let effects = graph.observe(&object("b", "child", &[owner("owner", false)]));
     assert_eq!(effects.work, deletes(&["child"]));
     assert_eq!(effects.strays.len(), 1);
 
     let mut graph = Graph::default();
-    graph.observe(object("b", "child", &[owner("owner", false)]));
-    let effects = graph.observe(object("a", "owner", &[]));
+    graph.observe(&object("b", "child", &[owner("owner", false)]));
+    let effects = graph.observe(&object("a", "owner", &[]));
     assert_eq!(effects.work, deletes(&["child"]));
     assert_eq!(effects.strays.first().unwrap().dependent.namespace, "b");
 }
@@ -91,8 +91,8 @@ fn an_owner_in_another_namespace_is_reported_whoever_comes_first() {
 #[test]
 fn an_absent_claim_does_not_remove_an_owner_that_was_seen_elsewhere() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "owner", &[]));
-    graph.observe(object("b", "child", &[owner("owner", false)]));
+    graph.observe(&object("a", "owner", &[]));
+    graph.observe(&object("b", "child", &[owner("owner", false)]));
     let claim = owner("owner", false).claimed_in("b");
     assert_eq!(graph.absent(&claim).work, deletes(&["child"]));
     assert!(graph.item("uid-owner").is_some());
@@ -101,8 +101,8 @@ fn an_absent_claim_does_not_remove_an_owner_that_was_seen_elsewhere() {
 #[test]
 fn claims_of_a_virtual_owner_are_tried_one_after_the_other() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "first", &[owner("ghost", false)]));
-    graph.observe(object("b", "second", &[owner("ghost", false)]));
+    graph.observe(&object("a", "first", &[owner("ghost", false)]));
+    graph.observe(&object("b", "second", &[owner("ghost", false)]));
     let claim = graph.item("uid-ghost").unwrap().identity;
     assert_eq!(claim.namespace, "a");
     let effects = graph.absent(&claim);
@@ -119,13 +119,13 @@ fn claims_of_a_virtual_owner_are_tried_one_after_the_other() {
 #[test]
 fn a_foreground_owner_wakes_its_dependents_and_is_woken_when_they_go() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "owner", &[]));
-    graph.observe(object("a", "child", &[owner("owner", true)]));
+    graph.observe(&object("a", "owner", &[]));
+    graph.observe(&object("a", "child", &[owner("owner", true)]));
     let mut going = object("a", "owner", &[]);
     going.is_terminating = true;
     going.has_foreground_finalizer = true;
-    assert_eq!(graph.observe(going.clone()).work, deletes(&["owner", "child"]));
-    assert_eq!(graph.observe(going), nothing(), "the same state again is no news");
+    assert_eq!(graph.observe(&going).work, deletes(&["owner", "child"]));
+    assert_eq!(graph.observe(&going), nothing(), "the same state again is no news");
     let item = graph.item("uid-owner").unwrap();
     assert!(item.is_foreground && item.dependents.iter().all(|child| child.is_blocking));
     assert_eq!(graph.forget("uid-child").work, deletes(&["owner"]));
@@ -135,11 +135,11 @@ fn a_foreground_owner_wakes_its_dependents_and_is_woken_when_they_go() {
 #[test]
 fn a_reference_that_stops_blocking_wakes_the_owner() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "owner", &[]));
-    graph.observe(object("a", "child", &[owner("owner", true)]));
-    let effects = graph.observe(object("a", "child", &[owner("owner", false)]));
+    graph.observe(&object("a", "owner", &[]));
+    graph.observe(&object("a", "child", &[owner("owner", true)]));
+    let effects = graph.observe(&object("a", "child", &[owner("owner", false)]));
     assert_eq!(effects.work, deletes(&["owner"]));
-    let effects = graph.observe(object("a", "child", &[]));
+    let effects = graph.observe(&object("a", "child", &[]));
     assert_eq!(effects, nothing());
     assert_eq!(graph.item("uid-owner").unwrap().dependents, []);
 }
@@ -147,19 +147,19 @@ fn a_reference_that_stops_blocking_wakes_the_owner() {
 #[test]
 fn an_orphaning_owner_is_work_of_its_own_kind_and_comes_once() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "owner", &[]));
+    graph.observe(&object("a", "owner", &[]));
     let mut going = object("a", "owner", &[]);
     going.is_terminating = true;
     going.has_orphan_finalizer = true;
     let work = BTreeSet::from([Work::Orphan("uid-owner".to_owned())]);
-    assert_eq!(graph.observe(going.clone()).work, work);
-    assert_eq!(graph.observe(going), nothing());
+    assert_eq!(graph.observe(&going).work, work);
+    assert_eq!(graph.observe(&going), nothing());
 }
 
 #[test]
 fn a_virtual_owner_that_nobody_refers_to_any_more_is_forgotten() {
     let mut graph = Graph::default();
-    graph.observe(object("a", "child", &[owner("ghost", false)]));
+    graph.observe(&object("a", "child", &[owner("ghost", false)]));
     graph.forget("uid-child");
     assert_eq!(graph.item("uid-ghost"), None);
 }
@@ -168,7 +168,7 @@ fn a_virtual_owner_that_nobody_refers_to_any_more_is_forgotten() {
 fn one_solid_owner_holds_an_object_and_the_other_references_go() {
     let mut graph = Graph::default();
     let facts = object("a", "child", &[]);
-    graph.observe(facts.clone());
+    graph.observe(&facts);
     let item = graph.item("uid-child").unwrap();
     let solid = (owner("x", false), Standing::Solid);
     let dangling = (owner("y", false), Standing::Dangling);
@@ -185,8 +185,8 @@ fn one_solid_owner_holds_an_object_and_the_other_references_go() {
 fn an_object_between_a_waiting_owner_and_its_own_dependents_goes_in_the_foreground() {
     let mut graph = Graph::default();
     let facts = object("a", "middle", &[]);
-    graph.observe(facts.clone());
-    graph.observe(object("a", "leaf", &[owner("middle", true)]));
+    graph.observe(&facts);
+    graph.observe(&object("a", "leaf", &[owner("middle", true)]));
     let owners = [(owner("top", true), Standing::Waiting)];
     let foreground = |unblock| Decision::Delete { propagation: Propagation::Foreground, unblock };
     assert_eq!(decide(&facts, &graph.item("uid-middle").unwrap(), &owners), foreground(false));
@@ -194,7 +194,7 @@ fn an_object_between_a_waiting_owner_and_its_own_dependents_goes_in_the_foregrou
     let mut circle = object("a", "leaf", &[owner("middle", true)]);
     circle.is_terminating = true;
     circle.has_foreground_finalizer = true;
-    graph.observe(circle);
+    graph.observe(&circle);
     assert_eq!(decide(&facts, &graph.item("uid-middle").unwrap(), &owners), foreground(true));
 }
 
@@ -202,7 +202,7 @@ fn an_object_between_a_waiting_owner_and_its_own_dependents_goes_in_the_foregrou
 fn a_finalizer_that_is_already_there_decides_how_an_object_goes() {
     let mut graph = Graph::default();
     let mut facts = object("a", "child", &[]);
-    graph.observe(facts.clone());
+    graph.observe(&facts);
     let item = graph.item("uid-child").unwrap();
     let owners = [(owner("gone", false), Standing::Dangling)];
     facts.has_foreground_finalizer = true;

@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    fn limits(replicas: i64, surge: Value, unavailable: Value) -> (i64, i64) {
+    fn limits(replicas: i64, surge: &Value, unavailable: &Value) -> (i64, i64) {
         let deployment = json!({"spec": {"replicas": replicas, "strategy": {
             "type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
         }}});
@@ -75,11 +75,11 @@ mod tests {
 
     #[test]
     fn shares_round_towards_more_pods_and_never_stop_a_rollout() {
-        assert_eq!(limits(3, json!("25%"), json!("25%")), (1, 0));
-        assert_eq!(limits(10, json!("25%"), json!("25%")), (3, 2));
-        assert_eq!(limits(1, json!(0), json!("1%")), (0, 1));
-        assert_eq!(limits(2, json!(5), json!(7)), (5, 2));
-        assert_eq!(limits(0, json!("25%"), json!("25%")), (0, 0));
+        assert_eq!(limits(3, &json!("25%"), &json!("25%")), (1, 0));
+        assert_eq!(limits(10, &json!("25%"), &json!("25%")), (3, 2));
+        assert_eq!(limits(1, &json!(0), &json!("1%")), (0, 1));
+        assert_eq!(limits(2, &json!(5), &json!(7)), (5, 2));
+        assert_eq!(limits(0, &json!("25%"), &json!("25%")), (0, 0));
         let recreate = Limits::of(&json!({"spec": {"replicas": 3, "strategy": {"type": "Recreate"}}}));
         assert_eq!((recreate.surge, recreate.unavailable, recreate.is_rolling), (0, 0, false));
     }

@@ -15,10 +15,10 @@ const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGER: &str = "endpoint-controller";
 
 /// What the object should be; `None` if it is so already.
-pub fn plan(service: &Value, pods: &[Value], present: Option<Value>) -> Option<Value> {
+pub fn plan(service: &Value, pods: &[Value], present: Option<&Value>) -> Option<Value> {
     let subsets = subsets(service, pods);
     let labels = labels(service);
-    let mut object = present.clone().unwrap_or_else(|| {
+    let mut object = present.cloned().unwrap_or_else(|| {
         json!({
             "apiVersion": "v1", "kind": "Endpoints",
             "metadata": {"name": service.name(), "namespace": service.namespace()},
@@ -32,7 +32,7 @@ pub fn plan(service: &Value, pods: &[Value], present: Option<Value>) -> Option<V
             fields.insert("subsets".to_owned(), Value::Array(subsets));
         }
     }
-    (present.as_ref() != Some(&object)).then_some(object)
+    (present != Some(&object)).then_some(object)
 }
 
 fn labels(service: &Value) -> Value {

@@ -216,7 +216,9 @@ impl Group<'_> {
         }
         self.update.sort_by_key(|slice| std::cmp::Reverse(endpoints_in(slice)));
         let mut updated = std::mem::take(&mut self.update);
-        updated.iter_mut().for_each(|slice| self.top_up(slice));
+        for slice in &mut updated {
+            self.top_up(slice);
+        }
         self.update = updated;
         if !self.wished.is_empty()
             && let Some(index) =

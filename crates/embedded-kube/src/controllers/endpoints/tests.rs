@@ -173,8 +173,8 @@ fn plain_endpoints_tell_ready_from_not_ready_and_forget_leaving_pods() {
             ],
         }])
     );
-    assert_eq!(plain::plan(&service(), &pods, Some(endpoints.clone())), None);
-    assert_eq!(plain::plan(&service(), &[], Some(endpoints)).unwrap().get("subsets"), None);
+    assert_eq!(plain::plan(&service(), &pods, Some(&endpoints)), None);
+    assert_eq!(plain::plan(&service(), &[], Some(&endpoints)).unwrap().get("subsets"), None);
 }
 
 #[test]

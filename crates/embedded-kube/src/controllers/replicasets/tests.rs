@@ -17,7 +17,7 @@ fn set(replicas: i64) -> Value {
     })
 }
 
-fn pod(name: &str, owner: Option<&str>, labels: Value) -> Value {
+fn pod(name: &str, owner: Option<&str>, labels: &Value) -> Value {
     let owners: Vec<Value> = owner
         .map(|uid| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": uid, "controller": true}))
         .into_iter()
@@ -39,16 +39,16 @@ fn ready(mut pod: Value, since: &str) -> Value {
 #[test]
 fn pods_are_owned_adopted_released_or_left_alone() {
     let ours = json!({"app": "web", "hash": "5d"});
-    let mut leaving = pod("leaving", Some("set"), ours.clone());
+    let mut leaving = pod("leaving", Some("set"), &ours);
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let mut failed = pod("failed", Some("set"), ours.clone());
+    let mut failed = pod("failed", Some("set"), &ours);
     failed["status"]["phase"] = "Failed".into();
     let pods = vec![
-        pod("own", Some("set"), ours.clone()),
-        pod("other", Some("another"), ours.clone()),
-        pod("orphan", None, ours.clone()),
-        pod("stranger", None, json!({"app": "db"})),
-        pod("renamed", Some("set"), json!({"app": "db"})),
+        pod("own", Some("set"), &ours),
+        pod("other", Some("another"), &ours),
+        pod("orphan", None, &ours),
+        pod("stranger", None, &json!({"app": "db"})),
+        pod("renamed", Some("set"), &json!({"app": "db"})),
         leaving,
         failed,
     ];
@@ -64,8 +64,10 @@ fn pods_are_owned_adopted_released_or_left_alone() {
 fn a_set_that_goes_takes_nobody_in_and_lets_nobody_go() {
     let mut set = set(3);
     set["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let claim =
-        claim(&set, vec![pod("a", None, json!({"app": "web"})), pod("b", Some("set"), json!({"app": "db"}))]);
+    let claim = claim(
+        &set,
+        vec![pod("a", None, &json!({"app": "web"})), pod("b", Some("set"), &json!({"app": "db"}))],
+    );
     assert!(claim.adopt.is_empty() && claim.release.is_empty());
 }
 
@@ -79,10 +81,10 @@ fn as_many_pods_are_missing_as_are_wished_and_not_there() {
 #[test]
 fn pods_that_do_not_serve_go_first_and_then_the_youngest() {
     let labels = json!({"app": "web"});
-    let old = ready(pod("old", Some("set"), labels.clone()), "2026-01-01T00:00:00Z");
-    let young = ready(pod("young", Some("set"), labels.clone()), "2026-01-01T00:00:09Z");
-    let pending = pod("pending", Some("set"), labels.clone());
-    let mut bound = pod("bound", Some("set"), labels);
+    let old = ready(pod("old", Some("set"), &labels), "2026-01-01T00:00:00Z");
+    let young = ready(pod("young", Some("set"), &labels), "2026-01-01T00:00:09Z");
+    let pending = pod("pending", Some("set"), &labels);
+    let mut bound = pod("bound", Some("set"), &labels);
     bound["spec"]["nodeName"] = "n".into();
     let active = vec![old, young, bound, pending];
     assert_eq!(surplus(&set(0), active.clone(), &active), ["pending", "bound", "young", "old"]);
@@ -116,9 +118,9 @@ fn a_status_counts_and_keeps_its_first_failure_until_it_is_over() {
     set["spec"]["minReadySeconds"] = 5.into();
     let labels = json!({"app": "web", "hash": "5d"});
     let pods = vec![
-        ready(pod("a", Some("set"), labels.clone()), "2026-01-01T00:00:00Z"),
-        ready(pod("b", Some("set"), labels), "2026-01-01T00:00:08Z"),
-        pod("c", Some("set"), json!({"app": "web"})),
+        ready(pod("a", Some("set"), &labels), "2026-01-01T00:00:00Z"),
+        ready(pod("b", Some("set"), &labels), "2026-01-01T00:00:08Z"),
+        pod("c", Some("set"), &json!({"app": "web"})),
     ];
     let claim = claim(&set, pods);
     assert_eq!(next_available(&set, &claim.active, now), Some(std::time::Duration::from_secs(3)));
