@@ -11,6 +11,7 @@ mod protobuf;
 mod quantity;
 mod table;
 mod text;
+mod time;
 mod unknown;
 mod wire;
 

@@ -6,7 +6,9 @@ use super::{
     go::{GoField, GoStruct, GoType, OwnJson},
     go_struct, go_struct_at,
     quantity::quantity_fault,
-    text::{base64_fault, rfc3339},
+    schema,
+    text::base64_fault,
+    time::{self, Layout},
 };
 use crate::{
     failure::{Failure, quoted},
@@ -43,10 +45,11 @@ impl<'a> Checker<'a> {
         let outer = self.struct_name;
         for (name, value) in map {
             let Some(field) = go.field(name) else { continue };
-            self.struct_name = go.short();
-            self.path.push(name);
+            self.struct_name = go.name;
+            let depth = self.path.len();
+            self.path.extend(field.within.iter().copied().chain([name.as_str()]));
             self.value(value, &field.kind, field)?;
-            self.path.pop();
+            self.path.truncate(depth);
         }
         self.struct_name = outer;
         Ok(())
@@ -93,15 +96,11 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn own(&mut self, value: &Value, own: OwnJson) -> Result<(), String> {
+    fn own(&mut self, value: &'a Value, own: OwnJson) -> Result<(), String> {
         match (value, own) {
-            (Value::String(text), OwnJson::Time) if rfc3339(text).is_none() => {
-                Err(time_fault(text, "2006-01-02T15:04:05Z07:00"))
-            }
-            (Value::String(text), OwnJson::MicroTime) if rfc3339(text).is_none() => {
-                Err(time_fault(text, "2006-01-02T15:04:05.000000Z07:00"))
-            }
-            (Value::String(_), OwnJson::Time | OwnJson::MicroTime | OwnJson::Duration) => Ok(()),
+            (Value::String(text), OwnJson::Time) => time::parse(text, Layout::Seconds).map(drop),
+            (Value::String(text), OwnJson::MicroTime) => time::parse(text, Layout::Micros).map(drop),
+            (Value::String(_), OwnJson::Duration) => Ok(()),
             (other, OwnJson::Time | OwnJson::MicroTime | OwnJson::Duration) => {
                 Err(self.wrong(word(other), "string"))
             }
@@ -115,6 +114,15 @@ impl<'a> Checker<'a> {
             }
             (Value::Bool(_) | Value::Array(_) | Value::Object(_), OwnJson::IntOrString) => {
                 Err(self.wrong(word(value), "int32"))
+            }
+            (Value::Object(map), OwnJson::OrArray | OwnJson::OrBool | OwnJson::OrStringArray) => {
+                schema().map_or(Ok(()), |go| self.fields(map, go))
+            }
+            (Value::Array(items), OwnJson::OrArray) => {
+                items.iter().filter(|item| item.is_object()).try_for_each(|item| self.own(item, own))
+            }
+            (Value::Number(_) | Value::String(_) | Value::Array(_), OwnJson::OrBool) => {
+                Err("boolean or JSON schema expected".to_owned())
             }
             _ => Ok(()),
         }
@@ -138,46 +146,6 @@ fn fits(number: &serde_json::Number, least: i64, most: i64) -> bool {
 
 fn quantity(text: &str) -> Result<(), String> {
     quantity_fault(text).map_or(Ok(()), |fault| Err(fault.to_owned()))
-}
-
-/// Go names the first element of the layout that the text does not have.
-fn time_fault(text: &str, layout: &str) -> String {
-    const PARTS: [(&str, usize); 11] = [
-        ("2006", 4),
-        ("-", 1),
-        ("01", 2),
-        ("-", 1),
-        ("02", 2),
-        ("T", 1),
-        ("15", 2),
-        (":", 1),
-        ("04", 2),
-        (":", 1),
-        ("05", 2),
-    ];
-    let mut rest = text;
-    for (element, length) in PARTS {
-        let literal = length == 1;
-        let good = rest.get(..length).is_some_and(|part| {
-            if literal { part == element } else { part.bytes().all(|one| one.is_ascii_digit()) }
-        });
-        if !good {
-            return format!(
-                "parsing time {} as {}: cannot parse {} as {}",
-                quoted(text),
-                quoted(layout),
-                quoted(rest),
-                quoted(element)
-            );
-        }
-        rest = rest.get(length..).unwrap_or_default();
-    }
-    format!(
-        "parsing time {} as {}: cannot parse {} as \"Z07:00\"",
-        quoted(text),
-        quoted(layout),
-        quoted(rest)
-    )
 }
 
 fn word(value: &Value) -> &'static str {

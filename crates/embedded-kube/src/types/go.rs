@@ -11,6 +11,8 @@ pub struct GoStruct {
     pub model: String,
     /// As Go's errors name the type: `v1.PodSpec`.
     pub go: String,
+    /// As error contexts name the struct: `PodSpec`.
+    pub name: &'static str,
     /// One owner for the whole.
     pub atomic: bool,
     /// In Go's order, which is the order of the real server's JSON.
@@ -23,11 +25,6 @@ impl GoStruct {
     /// A field by its JSON name.
     pub fn field(&self, name: &str) -> Option<&GoField> {
         self.fields.iter().find(|field| field.name == name)
-    }
-
-    /// As error contexts name the struct: `PodSpec`.
-    pub fn short(&self) -> &str {
-        self.go.rsplit('.').next().unwrap_or(&self.go)
     }
 }
 
@@ -50,6 +47,8 @@ pub struct GoField {
     pub default: Option<Value>,
     /// Strategic merge.
     pub patch: Patch,
+    /// The inline structs that it comes from, outermost first.
+    pub within: Vec<&'static str>,
     /// Name of the Go type, where a list or map has one of its own.
     pub alias: &'static str,
 }

@@ -94,7 +94,13 @@ fn encoded_schema(value: Value) -> Value {
 
 fn encoded_own(value: Value, own: OwnJson) -> Value {
     if matches!(own, OwnJson::OrArray | OwnJson::OrBool | OwnJson::OrStringArray) {
-        return encoded_schema(value);
+        let is_schema = matches!(
+            (&value, own),
+            (Value::Object(_), _)
+                | (Value::Array(_), OwnJson::OrArray | OwnJson::OrStringArray)
+                | (Value::Bool(_), OwnJson::OrBool)
+        );
+        return if is_schema { encoded_schema(value) } else { Value::Null };
     }
     let better = match (&value, own) {
         (Value::String(text), OwnJson::Quantity) => canonical_quantity(text),

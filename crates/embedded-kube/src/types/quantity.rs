@@ -56,7 +56,6 @@ fn is_kept(digits: &str, format: Format) -> bool {
 fn parse_quantity(text: &str) -> Result<(String, Format), &'static str> {
     const FORM: &str =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    const NUMBER: &str = "unable to parse numeric part of quantity";
     const SUFFIX: &str = "unable to parse quantity's suffix";
     let sign = text.len() - text.trim_start_matches(['+', '-']).len();
     let body = text.get(sign..).ok_or(FORM)?;
@@ -65,8 +64,8 @@ fn parse_quantity(text: &str) -> Result<(String, Format), &'static str> {
     if sign > 1 || text.is_empty() || number.is_empty() || !is_suffix(suffix) {
         return Err(FORM);
     }
-    if number.matches('.').count() > 1 || number == "." {
-        return Err(NUMBER);
+    if number.matches('.').count() > 1 {
+        return Err(FORM);
     }
     let format = suffix_format(suffix).ok_or(SUFFIX)?;
     Ok((format!("{}{number}", if text.starts_with('-') { "-" } else { "" }), format))
@@ -135,7 +134,11 @@ fn decimal_text(mantissa: i128, scale: i32, exponent: bool) -> Option<String> {
 
 fn binary_text(mantissa: i128, scale: i32, power: u32) -> Option<String> {
     let factor = 1024_i128.checked_pow(power)?;
-    let exact = mantissa.checked_mul(factor)?;
+    let mut exact = mantissa.checked_mul(factor)?;
+    let mut scale = scale;
+    if at_scale(exact.abs(), scale, 0)? > i128::from(i64::MAX) {
+        (exact, scale) = (i128::from(i64::MAX) * exact.signum(), 0);
+    }
     // Below 1024, and where a fraction is left, the decimal suffixes are used.
     let whole = at_scale(exact, scale, 0)?;
     let is_whole = scale >= 0 || exact % 10_i128.checked_pow(scale.unsigned_abs())? == 0;

@@ -139,12 +139,14 @@ fn flatten(structs: &mut [GoStruct]) {
 
 fn inline_fields(structs: &[GoStruct], index: usize) -> Vec<GoField> {
     let Some(one) = structs.get(index) else { return Vec::new() };
-    let inline = one.inline.iter().filter_map(|(_, inner)| structs.get(*inner));
-    inline
-        .flat_map(|inner| &inner.fields)
-        .filter(|field| one.field(field.name).is_none())
-        .map(|field| GoField { number: 0, ..field.clone() })
-        .collect()
+    let mut missing = Vec::new();
+    for inner in one.inline.iter().filter_map(|(_, inner)| structs.get(*inner)) {
+        for field in inner.fields.iter().filter(|field| one.field(field.name).is_none()) {
+            let within = [inner.name].into_iter().chain(field.within.iter().copied()).collect();
+            missing.push(GoField { number: 0, within, ..field.clone() });
+        }
+    }
+    missing
 }
 
 #[derive(Default)]
@@ -187,6 +189,7 @@ impl Reader {
             structs.push(GoStruct {
                 model: format!("{prefix}.{short}"),
                 go: format!("{package}.{short}"),
+                name: short,
                 atomic,
                 fields: Vec::new(),
                 inline: Vec::new(),
@@ -216,6 +219,7 @@ impl Reader {
             required: flags.contains('r'),
             default: None,
             patch: Patch::default(),
+            within: Vec::new(),
             alias: "",
         };
         for (key, value) in words.filter_map(|word| word.split_once('=')) {

@@ -118,10 +118,62 @@ fn unknown_fields_are_told_by_path_and_pruned() {
 #[case(json!({"spec": {"template": {"spec": {"containers": [{"imagePullPolicy": true}]}}}}), "json: cannot unmarshal bool into Go struct field Container.spec.template.spec.containers.imagePullPolicy of type v1.PullPolicy")]
 #[case(json!({"spec": {"template": {"spec": {"containers": [{"resources": {"limits": {"cpu": "x"}}}]}}}}), "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
 #[case(json!({"spec": {"strategy": {"rollingUpdate": {"maxSurge": true}}}}), "json: cannot unmarshal bool into Go struct field RollingUpdateDeployment.spec.strategy.rollingUpdate.maxSurge of type int32")]
+#[case(json!({"spec": {"template": {"spec": {"volumes": [{"secret": {"defaultMode": "x"}}]}}}}), "json: cannot unmarshal string into Go struct field SecretVolumeSource.spec.template.spec.volumes.VolumeSource.secret.defaultMode of type int32")]
 #[case(json!({"metadata": {"creationTimestamp": "yesterday"}}), "parsing time \"yesterday\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"yesterday\" as \"2006\"")]
 fn wrong_types_are_told_in_the_decoders_words(#[case] object: Value, #[case] text: &str) {
     let shape = shape_of("apps", "v1", "Deployment").unwrap();
     assert_eq!(check_types(&object, &shape).as_deref(), Some(text));
+}
+
+#[rstest]
+#[case("2020-13-01T00:00:00Z", "parsing time \"2020-13-01T00:00:00Z\": month out of range")]
+#[case("2020-02-30T00:00:00Z", "parsing time \"2020-02-30T00:00:00Z\": day out of range")]
+#[case("2020-01-01T24:00:00Z", "parsing time \"2020-01-01T24:00:00Z\": hour out of range")]
+#[case("2020-01-01T00:00:00Zx", "parsing time \"2020-01-01T00:00:00Zx\": extra text: \"x\"")]
+#[case(
+    "2020-01-01T00:00:00.Z",
+    "parsing time \"2020-01-01T00:00:00.Z\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \".Z\" as \"Z07:00\""
+)]
+#[case(
+    "2020-01-01T00:00:00+0200",
+    "parsing time \"2020-01-01T00:00:00+0200\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"+0200\" as \"Z07:00\""
+)]
+#[case(
+    "2020-1-01T00:00:00Z",
+    "parsing time \"2020-1-01T00:00:00Z\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"1-01T00:00:00Z\" as \"01\""
+)]
+fn times_that_are_none_are_told_as_go_does(#[case] text: &str, #[case] why: &str) {
+    assert_eq!(super::time::parse(text, super::time::Layout::Seconds).unwrap_err(), why);
+}
+
+#[rstest]
+#[case("2020-01-01T00:00:00.123456Z", None)]
+#[case("2020-01-01T00:00:00Z", Some("cannot parse \"Z\" as \".000000\""))]
+#[case("2020-01-01T00:00:00.5Z", Some("cannot parse \".5Z\" as \".000000\""))]
+#[case("2020-01-01T00:00:00.1234567Z", Some("cannot parse \"7Z\" as \"Z07:00\""))]
+#[case("2020-01-01T00:00:00.000000+25:00", Some("time zone offset hour out of range"))]
+fn times_with_microseconds_have_six_digits(#[case] text: &str, #[case] why: Option<&str>) {
+    match (super::time::parse(text, super::time::Layout::Micros), why) {
+        (Ok(_), None) => {}
+        (Err(text), Some(why)) => assert!(text.ends_with(why), "{text}"),
+        (other, _) => panic!("{other:?}"),
+    }
+}
+
+#[rstest]
+#[case("", None)]
+#[case("YQ==", None)]
+#[case("YW\nE=", None)]
+#[case("a", Some(0))]
+#[case("aGVsbG8", Some(4))]
+#[case("aGVs bG8=", Some(4))]
+#[case("aGVsbG8=x", Some(8))]
+#[case("aGVsbG8==", Some(8))]
+#[case("YQ==YQ==", Some(4))]
+#[case("=", Some(0))]
+#[case("YQ=", Some(3))]
+fn base64_fails_where_go_says(#[case] text: &str, #[case] at: Option<usize>) {
+    assert_eq!(super::text::base64_fault(text), at);
 }
 
 #[test]
@@ -155,7 +207,7 @@ fn an_object_becomes_what_go_would_write() {
 #[test]
 fn times_and_bytes_have_one_spelling() {
     let mut lease = json!({"metadata": {"creationTimestamp": "2026-11-16T06:00:00.5+01:00"},
-        "spec": {"renewTime": "2026-11-16T05:00:00Z"}});
+        "spec": {"renewTime": "2026-11-16T06:00:00.000000+01:00"}});
     normalise(&mut lease, &shape_of("coordination.k8s.io", "v1", "Lease").unwrap());
     assert_eq!(lease["metadata"]["creationTimestamp"], "2026-11-16T05:00:00Z");
     assert_eq!(lease["spec"]["renewTime"], "2026-11-16T05:00:00.000000Z");
@@ -186,6 +238,8 @@ fn bytes_that_are_not_base64_are_refused() {
 #[case("1000e3", "1e6")]
 #[case("-2000", "-2k")]
 #[case("0.0000000001", "1n")]
+#[case("16Ei", "9223372036854775807")]
+#[case("1E", "1E")]
 fn quantities_are_canonical(#[case] given: &str, #[case] written: &str) {
     assert_eq!(super::quantity::canonical_quantity(given).as_deref(), Some(written));
 }

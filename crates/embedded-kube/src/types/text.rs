@@ -4,8 +4,8 @@ use base64::{
     Engine as _,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use jiff::Timestamp;
 
+use super::time::{Layout, parse};
 use crate::clock;
 
 /// Go forgives bits after the end, but not a missing `=`.
@@ -18,39 +18,56 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// `metav1.Time` to UTC and whole seconds.
 pub fn canonical_time(text: &str) -> Option<String> {
-    rfc3339(text).map(clock::seconds)
+    parse(text, Layout::Seconds).ok().map(clock::seconds)
 }
 
 /// `metav1.MicroTime` to UTC and microseconds.
 pub fn canonical_micro_time(text: &str) -> Option<String> {
-    rfc3339(text).map(clock::micros)
-}
-
-/// A moment as Go reads RFC 3339: with `T`, seconds and an offset.
-pub fn rfc3339(text: &str) -> Option<Timestamp> {
-    let bytes = text.as_bytes();
-    let plain = bytes.get(10) == Some(&b'T') && bytes.get(16) == Some(&b':') && bytes.get(4) == Some(&b'-');
-    let offset = text.ends_with('Z')
-        || bytes.len().checked_sub(6).and_then(|at| bytes.get(at)).is_some_and(|sign| b"+-".contains(sign));
-    if plain && offset { text.parse().ok() } else { None }
+    parse(text, Layout::Micros).ok().map(clock::micros)
 }
 
 /// Base64 as Go writes it again; `None` if it is so already.
 pub fn canonical_bytes(text: &str) -> Option<String> {
-    let clean: String = text.chars().filter(|one| !matches!(one, '\n' | '\r')).collect();
+    let clean: String = text.chars().filter(|one| !is_line_end(*one)).collect();
     let bytes = LENIENT.decode(&clean).ok()?;
     let written = base64::engine::general_purpose::STANDARD.encode(bytes);
     (written != text).then_some(written)
 }
 
-/// Where a text stops being base64, as Go counts.
+fn is_line_end(one: char) -> bool {
+    matches!(one, '\n' | '\r')
+}
+
+/// Where a text stops being base64, as Go counts: bytes of the text with its line ends, which are skipped.
 pub fn base64_fault(text: &str) -> Option<usize> {
-    use base64::DecodeError;
-    let clean: String = text.chars().filter(|one| !matches!(one, '\n' | '\r')).collect();
-    match LENIENT.decode(&clean) {
-        Ok(_) => None,
-        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => Some(at),
-        Err(DecodeError::InvalidLength(length)) => Some(length / 4 * 4),
-        Err(DecodeError::InvalidPadding) => Some(clean.trim_end_matches('=').len() / 4 * 4),
+    let mut bytes = text.bytes().enumerate().filter(|(_, one)| !is_line_end(char::from(*one)));
+    loop {
+        for place in 0..4 {
+            match bytes.next() {
+                None if place == 0 => return None,
+                None => return Some(text.len() - place),
+                Some((at, b'=')) => return padding_fault(&mut bytes, place, at, text.len()),
+                Some((_, one)) if one.is_ascii_alphanumeric() || matches!(one, b'+' | b'/') => {}
+                Some((at, _)) => return Some(at),
+            }
+        }
+    }
+}
+
+/// What may follow the first `=`: a second one after two digits, and then nothing.
+fn padding_fault(
+    rest: &mut dyn Iterator<Item = (usize, u8)>,
+    place: usize,
+    at: usize,
+    end: usize,
+) -> Option<usize> {
+    match place {
+        0 | 1 => Some(at),
+        2 => match rest.next() {
+            None => Some(end),
+            Some((_, b'=')) => rest.next().map(|(extra, _)| extra),
+            Some((next, _)) => Some(next - 1),
+        },
+        _ => rest.next().map(|(extra, _)| extra),
     }
 }
