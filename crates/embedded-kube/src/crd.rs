@@ -1,13 +1,26 @@
 //! Custom resource definitions: the kind itself, and what follows from one.
 
+mod approval;
+mod check;
 mod columns;
 mod custom;
+mod definition;
+mod formats;
 mod jsonpath;
 mod order;
 mod resources;
+mod status;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::resources::resources;
+use std::sync::Arc;
+
+pub use self::{definition::FINALIZER, resources::resources, status::settle};
+use crate::registry::Rules;
+
+/// Defaults, checks and the first delete of a CRD.
+pub fn rules() -> Arc<dyn Rules> {
+    Arc::new(definition::Definition)
+}

@@ -6,6 +6,7 @@
 
 mod check;
 mod correlate;
+mod defaults;
 mod embedded;
 mod fields;
 mod format;
@@ -22,7 +23,7 @@ mod tests;
 use serde_json::Value;
 
 use self::correlate::Correlated;
-pub use self::{number::plain as plain_number, parse::Schema, verdict::shown};
+pub use self::{format::is_supported as is_supported_format, number::plain as plain_number, parse::Schema, verdict::shown};
 use crate::{
     failure::{FieldError, FieldErrorKind},
     shape::Shape,
@@ -41,6 +42,22 @@ impl Compiled {
         let root = Schema::parse(schema);
         let faults = structural::check(&root, "openAPIV3Schema");
         if faults.is_empty() { Ok(Self::lenient(root)) } else { Err(faults) }
+    }
+
+    /// Everything that is wrong with a schema that stands at `path` in its CRD, as far as values are concerned.
+    pub fn faults(root: &Schema, path: &str) -> Vec<FieldError> {
+        let found = structural::check(root, path);
+        if found.is_empty() { defaults::check(root, path) } else { found }
+    }
+
+    /// Rules of a schema that do not compile, and so on.
+    pub fn rule_faults(_root: &Schema, _path: &str) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Faults of a value against the rules of its own schema.
+    fn rules_of(_schema: &Schema, _value: &Value, _path: &str) -> Vec<FieldError> {
+        Vec::new()
     }
 
     /// Without asking whether it is structural: for CRDs that were accepted before.

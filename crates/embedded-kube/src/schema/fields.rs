@@ -15,6 +15,11 @@ pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     walk.unknown
 }
 
+/// The same for a value that is no object of its own.
+pub fn prune_value(value: &mut Value, schema: &Schema) {
+    Walk { path: String::new(), unknown: Vec::new() }.value(value, Some(schema), false);
+}
+
 struct Walk {
     path: String,
     unknown: Vec<String>,

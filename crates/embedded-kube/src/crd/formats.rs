@@ -1,0 +1,42 @@
+//! Formats in a CRD's schemas that mean nothing to the server: they are ignored, with a warning.
+
+use serde_json::Value;
+
+use super::view;
+use crate::{
+    object::{at, text},
+    schema::is_supported_format,
+};
+
+/// Unknown formats of all versions. Versions with one and the same schema are told once.
+pub fn unknown(crd: &Value) -> Vec<String> {
+    let schemas: Vec<&Value> =
+        view::versions(crd).iter().filter_map(|version| at(version, &["schema", "openAPIV3Schema"])).collect();
+    let same = schemas.first().is_some_and(|first| schemas.iter().all(|schema| schema == first));
+    let count = if same { 1 } else { schemas.len() };
+    let mut found = Vec::new();
+    for schema in schemas.into_iter().take(count) {
+        walk(schema, &mut found);
+    }
+    found
+}
+
+fn walk(schema: &Value, found: &mut Vec<String>) {
+    let (kind, format) = (text(schema, &["type"]), text(schema, &["format"]));
+    if !format.is_empty() && !is_supported_format(kind, format) {
+        found.push(format.to_owned());
+    }
+    for key in ["items", "not", "additionalProperties"] {
+        if let Some(child @ Value::Object(_)) = schema.get(key) {
+            walk(child, found);
+        }
+    }
+    for key in ["allOf", "anyOf", "oneOf"] {
+        for child in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
+            walk(child, found);
+        }
+    }
+    for child in schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.values()) {
+        walk(child, found);
+    }
+}
