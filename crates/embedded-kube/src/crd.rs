@@ -7,6 +7,7 @@ mod custom;
 mod definition;
 mod formats;
 mod jsonpath;
+mod keeper;
 mod order;
 mod resources;
 mod status;
@@ -17,7 +18,12 @@ mod tests;
 
 use std::sync::Arc;
 
-pub use self::{definition::FINALIZER, resources::resources, status::settle};
+pub use self::{
+    definition::FINALIZER,
+    keeper::{Cleaner, Keeper},
+    resources::resources,
+    status::settle,
+};
 use crate::registry::Rules;
 
 /// Defaults, checks and the first delete of a CRD.

@@ -26,6 +26,13 @@ pub fn resources(crd: &Value, since: u64) -> Vec<Resource> {
         .collect()
 }
 
+/// The stored version, served or not, for those who must reach the objects whatever clients see.
+pub fn any_resource(crd: &Value) -> Resource {
+    let empty = Value::Null;
+    let stored = view::versions(crd).iter().find(|version| flag(version, "storage"));
+    resource(crd, stored.or_else(|| view::versions(crd).first()).unwrap_or(&empty), 0)
+}
+
 fn resource(crd: &Value, version: &Value, since: u64) -> Resource {
     let names = Some(view::accepted_names(crd)).filter(|names| !names.plural.is_empty());
     let names = names.unwrap_or_else(|| view::spec_names(crd));
