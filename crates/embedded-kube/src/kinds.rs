@@ -187,6 +187,7 @@ fn shape(group: &str, kind: &str) -> Shape {
 fn rules(group: &str, kind: &str) -> Arc<dyn Rules> {
     let shape = shape(group, kind);
     match (group, kind) {
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::rules(),
         ("", "Namespace") => decoded(shape, namespace::Namespace),
         ("", "Secret") => decoded(shape, secret::Secret),
         ("", "ConfigMap") => decoded(shape, secret::ConfigMap),

@@ -4,6 +4,7 @@
 //! values checked. Faults come with the kinds, paths and texts of the real server, and what was wrong before an update
 //! and has not changed since is let through.
 
+mod cel;
 mod check;
 mod correlate;
 mod defaults;
@@ -13,6 +14,8 @@ mod format;
 mod lists;
 mod number;
 mod parse;
+pub mod paths;
+mod rules;
 mod shaping;
 mod structural;
 mod verdict;
@@ -22,8 +25,10 @@ mod tests;
 
 use serde_json::Value;
 
-use self::correlate::Correlated;
-pub use self::{format::is_supported as is_supported_format, number::plain as plain_number, parse::Schema, verdict::shown};
+use self::{correlate::Correlated, rules::Rules};
+pub use self::{
+    format::is_supported as is_supported_format, number::plain as plain_number, parse::Schema, verdict::shown,
+};
 use crate::{
     failure::{FieldError, FieldErrorKind},
     shape::Shape,
@@ -34,6 +39,7 @@ use crate::{
 pub struct Compiled {
     root: Schema,
     shape: Shape,
+    rules: Option<Rules>,
 }
 
 impl Compiled {
@@ -51,19 +57,22 @@ impl Compiled {
     }
 
     /// Rules of a schema that do not compile, and so on.
-    pub fn rule_faults(_root: &Schema, _path: &str) -> Vec<FieldError> {
-        Vec::new()
+    pub fn rule_faults(root: &Schema, path: &str) -> Vec<FieldError> {
+        Rules::compile(root, true).map(|rules| rules.faults(root, path)).unwrap_or_default()
     }
 
     /// Faults of a value against the rules of its own schema.
-    fn rules_of(_schema: &Schema, _value: &Value, _path: &str) -> Vec<FieldError> {
-        Vec::new()
+    fn rules_of(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+        let Some(rules) = Rules::compile(schema, schema.embedded) else { return Vec::new() };
+        let found = rules.check(schema, value, Some(value), path);
+        if found.is_empty() { rules.check(schema, value, None, path) } else { found }
     }
 
     /// Without asking whether it is structural: for CRDs that were accepted before.
     pub fn lenient(root: Schema) -> Self {
         let shape = shaping::root(&root);
-        Self { root, shape }
+        let rules = Rules::compile(&root, true);
+        Self { root, shape, rules }
     }
 
     /// The schema itself.
@@ -131,13 +140,13 @@ impl Compiled {
     }
 
     /// Rules in CEL; they are not asked about an object that has coarser faults (`so_far`).
-    pub fn check_rules(
-        &self,
-        _object: &Value,
-        _old: Option<&Value>,
-        _so_far: &[FieldError],
-    ) -> Vec<FieldError> {
-        Vec::new()
+    pub fn check_rules(&self, object: &Value, old: Option<&Value>, so_far: &[FieldError]) -> Vec<FieldError> {
+        let Some(rules) = &self.rules else { return Vec::new() };
+        if so_far.iter().any(blocks_rules) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            return vec![FieldError::invalid("<nil>", Value::Null, detail)];
+        }
+        rules.check(&self.root, object, old, "")
     }
 }
 

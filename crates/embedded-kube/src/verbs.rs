@@ -5,6 +5,7 @@
 //! behind [`Rules`](crate::registry::Rules).
 
 mod change;
+mod cleaning;
 mod collection;
 mod create;
 mod delete;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     auth::{self, Auth, Bearers, Eks, KeyError, Signer, Sts},
-    clock, controllers,
+    clock, controllers, crd,
     failure::Failure,
     faults::{Faults, Requests},
     front::{
@@ -208,6 +208,9 @@ impl Builder {
         let store = self.open().await?;
         let registry = Arc::new(Registry::with(kinds::resources()));
         let server = Server::new(store.clone(), Arc::clone(&registry));
+        let mut keeper = crd::Keeper::new(store.clone(), Arc::clone(&registry), Arc::new(server.clone()));
+        // What was defined before is served from the first request on.
+        keeper.load();
         bootstrap::bootstrap(&server).await.map_err(StartError::Bootstrap)?;
         let cancel = CancellationToken::new();
         let (faults, requests) = (faults(&store), Requests::default());
@@ -228,6 +231,7 @@ impl Builder {
             cancel,
             tasks: TaskTracker::new(),
         };
+        kube.tasks.spawn(keeper.run(kube.cancel.clone()));
         self.listen_with(&credentials, &mut kube).await?;
         if self.controllers {
             let settings = controllers::Settings { ca: Some(credentials.authority.certificate) };

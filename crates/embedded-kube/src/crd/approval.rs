@@ -20,9 +20,9 @@ enum Approval {
 }
 
 fn is_protected(group: &str) -> bool {
-    ["k8s.io", "kubernetes.io"].iter().any(|root| {
-        group.strip_suffix(root).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    })
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|root| group.strip_suffix(root).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
 fn annotation(crd: &Value) -> &str {
@@ -32,7 +32,10 @@ fn annotation(crd: &Value) -> &str {
 fn approval(crd: &Value) -> (Approval, String) {
     let given = annotation(crd);
     let is_url = given.split_once("://").is_some_and(|(scheme, rest)| {
-        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !rest.is_empty() && !rest.starts_with('/')
+        !scheme.is_empty()
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && !rest.is_empty()
+            && !rest.starts_with('/')
     });
     let name = quoted(ANNOTATION);
     if given.is_empty() {

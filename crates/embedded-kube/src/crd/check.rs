@@ -2,7 +2,6 @@
 
 mod conversion;
 mod openapi;
-mod paths;
 mod version;
 
 use serde_json::{Value, json};
@@ -32,7 +31,8 @@ pub fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors.extend(check_status(crd));
     stored_versions(crd, &mut errors);
     errors.extend(approval::check(crd, old));
-    let kept = |crd: &Value| at(crd, &["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
+    let kept =
+        |crd: &Value| at(crd, &["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
     if kept(crd) && !old.is_some_and(kept) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
@@ -53,7 +53,8 @@ fn spec(crd: &Value, errors: &mut Vec<FieldError>) {
     if !hoisted.schema || view::versions(crd).iter().all(|version| schema_of(version).is_none()) {
         for (index, version) in view::versions(crd).iter().enumerate() {
             if schema_of(version).is_none() {
-                errors.push(FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
+                errors
+                    .push(FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
             }
         }
     }
@@ -149,7 +150,11 @@ fn names(names: &Names, path: &str, errors: &mut Vec<FieldError>) {
         for (index, value) in list.iter().enumerate() {
             let wrong = dns1035_label(value);
             if !wrong.is_empty() {
-                errors.push(FieldError::invalid(format!("{path}.{key}[{index}]"), value.as_str(), wrong.join(",")));
+                errors.push(FieldError::invalid(
+                    format!("{path}.{key}[{index}]"),
+                    value.as_str(),
+                    wrong.join(","),
+                ));
             }
         }
     };
@@ -162,7 +167,11 @@ fn names(names: &Names, path: &str, errors: &mut Vec<FieldError>) {
     for (index, value) in names.categories.iter().enumerate() {
         let wrong = dns1035_label(value);
         if !wrong.is_empty() {
-            errors.push(FieldError::invalid(format!("{path}.categories[{index}]"), value.as_str(), wrong.join(",")));
+            errors.push(FieldError::invalid(
+                format!("{path}.categories[{index}]"),
+                value.as_str(),
+                wrong.join(","),
+            ));
         }
     }
 }

@@ -72,7 +72,10 @@ impl Rules for Definition {
 
     fn warnings(&self, object: &Value) -> Vec<String> {
         let formats = formats::unknown(object);
-        formats.into_iter().map(|format| format!("unrecognized format {}", crate::failure::quoted(&format))).collect()
+        formats
+            .into_iter()
+            .map(|format| format!("unrecognized format {}", crate::failure::quoted(&format)))
+            .collect()
     }
 
     fn cells(&self, object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
@@ -91,7 +94,8 @@ impl Rules for Definition {
             kind: "Terminating",
             status: "True",
             reason: "InstanceDeletionPending",
-            message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".to_owned(),
+            message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+                .to_owned(),
         };
         status::set(&mut next, &condition, now);
         Some(next)

@@ -10,8 +10,10 @@ use crate::{
 
 /// Unknown formats of all versions. Versions with one and the same schema are told once.
 pub fn unknown(crd: &Value) -> Vec<String> {
-    let schemas: Vec<&Value> =
-        view::versions(crd).iter().filter_map(|version| at(version, &["schema", "openAPIV3Schema"])).collect();
+    let schemas: Vec<&Value> = view::versions(crd)
+        .iter()
+        .filter_map(|version| at(version, &["schema", "openAPIV3Schema"]))
+        .collect();
     let same = schemas.first().is_some_and(|first| schemas.iter().all(|schema| schema == first));
     let count = if same { 1 } else { schemas.len() };
     let mut found = Vec::new();
@@ -36,7 +38,8 @@ fn walk(schema: &Value, found: &mut Vec<String>) {
             walk(child, found);
         }
     }
-    for child in schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.values()) {
+    for child in schema.get("properties").and_then(Value::as_object).into_iter().flat_map(|map| map.values())
+    {
         walk(child, found);
     }
 }

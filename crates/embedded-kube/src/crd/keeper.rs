@@ -22,7 +22,7 @@ use crate::{
     failure::{Answer, GroupResource},
     object::{Draft, Meta, text},
     registry::{Registry, Resource},
-    store::{Entry, Expect, Expired, Page, Store, StoreEvent, WriteError},
+    store::{Entry, Expect, Page, Store, StoreEvent, WriteError},
 };
 
 /// Where CRDs are.
@@ -76,22 +76,24 @@ impl Keeper {
     }
 
     /// Serves what is in the store already. To be called before the first request, so that a restart shows no gap.
-    pub fn load(&mut self) -> Result<u64, Expired> {
-        let snapshot = self.store.list(PREFIX, &Page::default())?;
+    /// Gives the revision up to which everything is known.
+    pub fn load(&mut self) -> u64 {
+        // The present can always be listed.
+        let Ok(snapshot) = self.store.list(PREFIX, &Page::default()) else { return self.store.revision() };
         let present: BTreeSet<String> = snapshot.entries.iter().map(|(key, _)| key.to_string()).collect();
         let gone: Vec<String> = self.known.keys().filter(|key| !present.contains(*key)).cloned().collect();
         gone.iter().for_each(|key| self.forget(key));
         for (key, entry) in &snapshot.entries {
             self.learn(key, entry);
         }
-        Ok(snapshot.revision)
+        snapshot.revision
     }
 
     /// Runs until it is cancelled or the store closes.
     pub async fn run(mut self, cancel: CancellationToken) {
         while !cancel.is_cancelled() {
             // A history that is gone is made up for by a new look at what is there.
-            let Ok(revision) = self.load() else { continue };
+            let revision = self.load();
             self.settle_all().await;
             let Ok(mut watch) = self.store.watch(PREFIX, revision) else { continue };
             loop {
@@ -179,8 +181,12 @@ impl Keeper {
             self.clean(key);
             return;
         }
-        let others: Vec<Value> =
-            self.known.iter().filter(|(other, _)| *other != key).map(|(_, other)| other.object.clone()).collect();
+        let others: Vec<Value> = self
+            .known
+            .iter()
+            .filter(|(other, _)| *other != key)
+            .map(|(_, other)| other.object.clone())
+            .collect();
         let Some(status) = status::settle(&known.object, &others, clock::now()) else { return };
         let mut next = known.object.clone();
         if let Some(map) = next.as_object_mut() {

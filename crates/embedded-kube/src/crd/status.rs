@@ -111,7 +111,8 @@ impl Taken {
     fn of(crd: &Value, others: &[Value]) -> Self {
         let group = text(crd, &["spec", "group"]);
         let mut taken = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
-        let same_group = |other: &&Value| text(other, &["spec", "group"]) == group && other.name() != crd.name();
+        let same_group =
+            |other: &&Value| text(other, &["spec", "group"]) == group && other.name() != crd.name();
         for other in others.iter().filter(same_group) {
             let names = view::accepted_names(other);
             taken.resources.extend([names.plural, names.singular]);

@@ -1,13 +1,43 @@
-//! CRDs of this repository are served.
+//! CRDs of this repository are served; wrong ones are refused; names, conditions and the end of a CRD.
+
+mod faults;
+mod keeping;
 
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 
-fn crds() -> Vec<(String, Value)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../crds");
+/// A small CRD that is in order.
+pub fn sample() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "foos.example.com", "uid": "u1", "generation": 1},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"plural": "foos", "kind": "Foo", "shortNames": ["fo"]},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {
+                    "n": {"type": "integer"}, "s": {"type": "string"},
+                    "list": {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
+                }}}}},
+            }],
+        },
+    })
+}
+
+/// As a create leaves it.
+pub fn created(mut crd: Value) -> Value {
+    let rules = rules();
+    rules.default(&mut crd);
+    rules.prepare_create(&mut crd);
+    crd
+}
+
+fn crds(folder: &str) -> Vec<(String, Value)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -17,18 +47,115 @@ fn crds() -> Vec<(String, Value)> {
             found.extend(documents.into_iter().map(|it| (path.display().to_string(), it)));
         }
     }
-    assert!(found.len() > 3, "{}", found.len());
     found
 }
 
 #[test]
-fn our_own_crds_become_resources() {
-    for (path, crd) in crds() {
+fn our_own_crds_are_accepted_and_become_resources() {
+    let crds = crds("../../crds");
+    assert!(crds.len() > 3, "{}", crds.len());
+    for (path, crd) in crds {
+        let crd = created(crd);
+        assert_eq!(rules().check(&crd), [], "{path}");
         let resources = resources(&crd, 7);
         assert!(!resources.is_empty(), "{path}");
         for resource in resources {
             assert!(resource.custom && resource.schema_since == 7, "{path}");
             assert!(!resource.kind.is_empty() && !resource.columns.is_empty(), "{path}");
         }
+    }
+}
+
+#[test]
+fn a_create_fills_in_what_is_missing() {
+    let crd = created(sample());
+    assert_eq!(crd["spec"]["names"]["singular"], "foo");
+    assert_eq!(crd["spec"]["names"]["listKind"], "FooList");
+    assert_eq!(crd["spec"]["conversion"], json!({"strategy": "None"}));
+    assert_eq!(
+        crd["status"],
+        json!({"storedVersions": ["v1"], "acceptedNames": {"plural": "", "kind": ""}, "conditions": null})
+    );
+    assert_eq!(rules().check(&crd), []);
+}
+
+#[test]
+fn only_the_spec_makes_a_new_generation() {
+    let old = created(sample());
+    let mut new = old.clone();
+    new["metadata"]["labels"] = json!({"a": "b"});
+    assert!(!rules().is_new_generation(&new, &old));
+    new["spec"]["names"]["categories"] = json!(["all"]);
+    assert!(rules().is_new_generation(&new, &old));
+}
+
+#[test]
+fn a_custom_resource_has_a_new_generation_unless_only_metadata_or_its_status_changes() {
+    let mut crd = created(sample());
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    let with = resources(&crd, 1).remove(0).rules;
+    crd["spec"]["versions"][0]["subresources"] = json!(null);
+    let without = resources(&crd, 1).remove(0).rules;
+    let old = json!({"metadata": {"name": "a"}, "spec": {"n": 1}, "status": {"x": 1}});
+    let meta = json!({"metadata": {"name": "a", "labels": {}}, "spec": {"n": 1}, "status": {"x": 1}});
+    let status = json!({"metadata": {"name": "a"}, "spec": {"n": 1}, "status": {"x": 2}});
+    let spec = json!({"metadata": {"name": "a"}, "spec": {"n": 2}, "status": {"x": 1}});
+    let verdicts =
+        |rules: &Arc<dyn Rules>| [&meta, &status, &spec].map(|new| rules.is_new_generation(new, &old));
+    assert_eq!(verdicts(&with), [false, false, true]);
+    assert_eq!(verdicts(&without), [false, true, true]);
+}
+
+#[test]
+fn each_endpoint_changes_its_own_part() {
+    use crate::registry::Part;
+    let mut crd = created(sample());
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    let rules = resources(&crd, 1).remove(0).rules;
+    let old = json!({"metadata": {"name": "a", "labels": {"l": "1"}, "managedFields": [1]}, "spec": {"n": 1}, "status": {"x": 1}});
+    let sent = json!({"metadata": {"name": "a", "managedFields": [2]}, "spec": {"n": 2}, "status": {"x": 2}});
+    let mut main = sent.clone();
+    rules.prepare_update(Part::Main, &mut main, &old);
+    assert_eq!(
+        main,
+        json!({"metadata": {"name": "a", "managedFields": [2]}, "spec": {"n": 2}, "status": {"x": 1}})
+    );
+    let mut status = sent;
+    rules.prepare_update(Part::Status, &mut status, &old);
+    assert_eq!(
+        status,
+        json!({"metadata": {"name": "a", "labels": {"l": "1"}, "managedFields": [2]}, "spec": {"n": 1}, "status": {"x": 2}})
+    );
+}
+
+#[test]
+fn a_deprecated_version_says_so() {
+    let mut crd = created(sample());
+    let mut old = crd["spec"]["versions"][0].clone();
+    old["name"] = json!("v1beta1");
+    old["storage"] = json!(false);
+    old["deprecated"] = json!(true);
+    crd["spec"]["versions"].as_array_mut().unwrap().push(old);
+    let resources = resources(&crd, 1);
+    assert_eq!(resources[0].rules.warnings(&json!({})), Vec::<String>::new());
+    assert_eq!(
+        resources[1].rules.warnings(&json!({})),
+        ["example.com/v1beta1 Foo is deprecated; use example.com/v1 Foo"]
+    );
+}
+
+/// Cluster API's own definitions, where the module cache has them.
+#[test]
+fn definitions_of_cluster_api_are_accepted() {
+    let home = option_env!("HOME").unwrap_or_default();
+    let folder = format!("{home}/go/pkg/mod/sigs.k8s.io/cluster-api@v1.14.2/core/config/crd/bases");
+    if !std::path::Path::new(&folder).exists() {
+        return;
+    }
+    for (path, crd) in crds(&folder) {
+        let crd = created(crd);
+        let found: Vec<String> = rules().check(&crd).iter().map(ToString::to_string).collect();
+        assert_eq!(found, Vec::<String>::new(), "{path}");
+        assert!(!resources(&crd, 1).is_empty());
     }
 }

@@ -1,5 +1,8 @@
 //! Verdicts, texts and what happens to an object on the way.
 
+mod any;
+mod rules;
+
 use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};

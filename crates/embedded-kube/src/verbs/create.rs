@@ -60,6 +60,9 @@ impl Server {
         dry_run: bool,
     ) -> Answer<Reply> {
         let resource = &request.resource;
+        if let Some(why) = resource.rules.refuses_create() {
+            return Err(Failure::forbidden(&resource.group_resource(), object.name(), why));
+        }
         self.admit_namespace(request, object.name())?;
         object.set_meta("uid", Uuid::new_v4().to_string());
         object.set_meta("creationTimestamp", clock::seconds(clock::now()));

@@ -63,6 +63,9 @@ pub fn decide(resource: &Resource, options: &DeleteOptions, old: &Value, now: Ti
     if namespaces::is_namespace(resource) {
         return Ok(namespaces::decide_delete(old, now));
     }
+    if let Some(next) = resource.rules.first_delete(old, now).filter(|_| !old.is_terminating()) {
+        return Ok(Next::Put(next));
+    }
     if let Some(grace) = grace {
         match wait(&mut new, old, grace, options, now) {
             Waiting::Longer => return Ok(Next::Same),

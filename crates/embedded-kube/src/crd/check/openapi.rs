@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::paths;
 use crate::{
     failure::FieldError,
     object::text,
-    schema::{Compiled, Schema, shown},
+    schema::{Compiled, Schema, paths, shown},
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -43,12 +42,26 @@ pub fn check(version: &Value, has_status: bool, path: &str, errors: &mut Vec<Fie
 /// With a status of its own, the root may say only what does not concern the status.
 fn root(source: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldError>) {
     const ALLOWED: [(&str, &str); 22] = [
-        ("Description", "description"), ("Type", "type"), ("Format", "format"), ("Title", "title"),
-        ("Maximum", "maximum"), ("ExclusiveMaximum", "exclusiveMaximum"), ("Minimum", "minimum"),
-        ("ExclusiveMinimum", "exclusiveMinimum"), ("MaxLength", "maxLength"), ("MinLength", "minLength"),
-        ("Pattern", "pattern"), ("MaxItems", "maxItems"), ("MinItems", "minItems"), ("UniqueItems", "uniqueItems"),
-        ("MultipleOf", "multipleOf"), ("Required", "required"), ("Items", "items"), ("Properties", "properties"),
-        ("ExternalDocs", "externalDocs"), ("Example", "example"),
+        ("Description", "description"),
+        ("Type", "type"),
+        ("Format", "format"),
+        ("Title", "title"),
+        ("Maximum", "maximum"),
+        ("ExclusiveMaximum", "exclusiveMaximum"),
+        ("Minimum", "minimum"),
+        ("ExclusiveMinimum", "exclusiveMinimum"),
+        ("MaxLength", "maxLength"),
+        ("MinLength", "minLength"),
+        ("Pattern", "pattern"),
+        ("MaxItems", "maxItems"),
+        ("MinItems", "minItems"),
+        ("UniqueItems", "uniqueItems"),
+        ("MultipleOf", "multipleOf"),
+        ("Required", "required"),
+        ("Items", "items"),
+        ("Properties", "properties"),
+        ("ExternalDocs", "externalDocs"),
+        ("Example", "example"),
         ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields"),
         ("XValidations", "x-kubernetes-validations"),
     ];
@@ -59,9 +72,12 @@ fn root(source: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldErro
             errors.push(FieldError::invalid(format!("{path}.type"), kind, detail));
         } else if let Some(map) = source.as_object() {
             let is_set = |value: &Value| {
-                !(value.is_null() || *value == Value::Bool(false) || value.as_array().is_some_and(Vec::is_empty))
+                !(value.is_null()
+                    || *value == Value::Bool(false)
+                    || value.as_array().is_some_and(Vec::is_empty))
             };
-            let odd = map.iter().any(|(key, value)| is_set(value) && !ALLOWED.iter().any(|(_, name)| name == key));
+            let odd =
+                map.iter().any(|(key, value)| is_set(value) && !ALLOWED.iter().any(|(_, name)| name == key));
             if odd {
                 let names: Vec<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
                 let detail = format!(
@@ -82,8 +98,13 @@ fn unsupported(source: &Value) -> Option<String> {
     let map = source.as_object()?;
     let is_set = |key: &str| map.get(key).is_some_and(|value| !is_empty(value));
     for (key, name) in [
-        ("id", "id"), ("$schema", "schema"), ("$ref", "$ref"), ("patternProperties", "patternProperties"),
-        ("dependencies", "dependencies"), ("additionalItems", "additionalItems"), ("definitions", "definitions"),
+        ("id", "id"),
+        ("$schema", "schema"),
+        ("$ref", "$ref"),
+        ("patternProperties", "patternProperties"),
+        ("dependencies", "dependencies"),
+        ("additionalItems", "additionalItems"),
+        ("definitions", "definitions"),
     ] {
         if is_set(key) {
             return Some(format!("OpenAPIV3Schema '{name}' is not supported"));
@@ -93,7 +114,9 @@ fn unsupported(source: &Value) -> Option<String> {
         return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
     }
     if map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
-        return Some("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned());
+        return Some(
+            "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned(),
+        );
     }
     children(map).into_iter().find_map(|(_, child)| unsupported(child))
 }
@@ -157,7 +180,8 @@ fn node(source: &Value, path: &str, context: Context, found: &mut Found) {
 
 fn context_of(rest: &str, source: &Value, context: &Context) -> Context {
     let mut next = Context { is_root: false, ..context.clone() };
-    let meta = ["metadata", "kind", "apiVersion"].into_iter().find(|name| rest == format!(".properties[{name}]"));
+    let meta =
+        ["metadata", "kind", "apiVersion"].into_iter().find(|name| rest == format!(".properties[{name}]"));
     let is_resource = context.is_root || super::flag(source, "x-kubernetes-embedded-resource");
     if let Some(name) = meta.filter(|_| is_resource) {
         next.is_meta = true;
@@ -177,7 +201,9 @@ fn keywords(map: &Map<String, Value>, source: &Value, path: &str, context: &Cont
     if !kind.is_empty() && !TYPES.contains(&kind) {
         errors.push(FieldError::not_supported(format!("{path}.type"), kind, &TYPES));
     }
-    if let Some(reason) = context.no_default.as_ref().filter(|_| map.get("default").is_some_and(|it| !it.is_null())) {
+    if let Some(reason) =
+        context.no_default.as_ref().filter(|_| map.get("default").is_some_and(|it| !it.is_null()))
+    {
         errors.push(FieldError::forbidden(format!("{path}.default"), format!("must not be set {reason}")));
     }
     for key in ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"] {
@@ -237,7 +263,8 @@ fn extensions(map: &Map<String, Value>, source: &Value, path: &str, found: &mut 
         found.schema.push(FieldError::not_supported(format!("{path}.x-kubernetes-map-type"), other, &known));
     }
     if list_type.is_some() && kind != "array" {
-        let (field, detail) = (format!("{path}.type"), "must be array if x-kubernetes-list-type is specified");
+        let (field, detail) =
+            (format!("{path}.type"), "must be array if x-kubernetes-list-type is specified");
         found.schema.push(if kind.is_empty() {
             FieldError::required(field, detail)
         } else {
@@ -329,7 +356,11 @@ fn map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut 
             Some(_) => {}
         }
         if keys.iter().take(index).any(|other| other == key) {
-            errors.push(FieldError::invalid(&keys_field, keys.to_vec(), "must not contain duplicate entries"));
+            errors.push(FieldError::invalid(
+                &keys_field,
+                keys.to_vec(),
+                "must not contain duplicate entries",
+            ));
         }
     }
 }
@@ -337,7 +368,9 @@ fn map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut 
 fn key_fields(items: &Value, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
     let required = super::words(items, &["required"]);
     for key in keys {
-        let Some(child) = items.get("properties").and_then(|properties| properties.get(key)) else { continue };
+        let Some(child) = items.get("properties").and_then(|properties| properties.get(key)) else {
+            continue;
+        };
         let place = format!("{path}.items.properties[{key}]");
         if !required.contains(key) && child.get("default").is_none_or(Value::is_null) {
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";

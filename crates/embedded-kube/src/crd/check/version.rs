@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{openapi, paths};
+use super::openapi;
 use crate::{
     failure::{FieldError, FieldErrorKind},
     object::{at, text},
-    schema::Schema,
+    schema::{Schema, paths},
 };
 
 /// What all versions have in common is judged once, under `spec` itself: which parts that is.
@@ -93,11 +93,18 @@ fn deprecation(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 fn scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let Some(scale) = at(version, &["subresources", "scale"]).filter(|scale| scale.is_object()) else { return };
+    let Some(scale) = at(version, &["subresources", "scale"]).filter(|scale| scale.is_object()) else {
+        return;
+    };
     let places = [
         ("specReplicasPath", &[".spec."][..], "should be a json path under .spec", true),
         ("statusReplicasPath", &[".status."], "should be a json path under .status", true),
-        ("labelSelectorPath", &[".spec.", ".status."], "should be a json path under either .spec or .status", false),
+        (
+            "labelSelectorPath",
+            &[".spec.", ".status."],
+            "should be a json path under either .spec or .status",
+            false,
+        ),
     ];
     for (key, roots, detail, is_required) in places {
         let field = format!("{path}.scale.{key}");
@@ -120,7 +127,8 @@ fn columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let list = version.get("additionalPrinterColumns").and_then(Value::as_array);
     for (index, column) in list.into_iter().flatten().enumerate() {
         let path = format!("{path}[{index}]");
-        let (kind, format, place) = (text(column, &["type"]), text(column, &["format"]), text(column, &["jsonPath"]));
+        let (kind, format, place) =
+            (text(column, &["type"]), text(column, &["format"]), text(column, &["jsonPath"]));
         if text(column, &["name"]).is_empty() {
             errors.push(FieldError::required(format!("{path}.name"), ""));
         }
@@ -144,7 +152,8 @@ fn columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
 
 fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     const MOST: usize = 8;
-    let fields = version.get("selectableFields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let fields =
+        version.get("selectableFields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     if fields.is_empty() {
         return;
     }

@@ -64,7 +64,8 @@ impl Cleanup {
             }
             let mut parts = key.strip_prefix(prefix.as_str()).unwrap_or_default().splitn(2, '/');
             let (namespace, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-            let answer = self.cleaner.delete(Arc::clone(resource), namespace.to_owned(), name.to_owned()).await;
+            let answer =
+                self.cleaner.delete(Arc::clone(resource), namespace.to_owned(), name.to_owned()).await;
             if let Err(failure) = answer.as_ref()
                 && failure.code() != 404
             {

@@ -1,9 +1,13 @@
 //! Simple JSON paths that must lead to something in a schema: fields by dot, keys in brackets.
 
-use crate::schema::Schema;
+use super::parse::Schema;
 
 /// The steps of a path and the schema it leads to. Map keys are told in brackets.
-pub fn resolve<'a>(path: &str, schema: &'a Schema, brackets: bool) -> Result<(Vec<String>, &'a Schema), String> {
+pub fn resolve<'a>(
+    path: &str,
+    schema: &'a Schema,
+    brackets: bool,
+) -> Result<(Vec<String>, &'a Schema), String> {
     let mut tokens = tokens(path).into_iter();
     let mut schema = schema;
     let mut steps = Vec::new();

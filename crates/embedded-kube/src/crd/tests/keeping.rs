@@ -1,0 +1,184 @@
+//! Names, conditions, serving and the end.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{created, sample};
+use crate::{
+    crd::{Cleaner, FINALIZER, Keeper, rules, settle},
+    failure::Answer,
+    object::{Draft, Meta},
+    registry::{Registry, Resource},
+    store::{Expect, Place, Settings, Store},
+};
+
+const KEY: &str = "apiextensions.k8s.io/customresourcedefinitions//foos.example.com";
+
+fn now() -> jiff::Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn condition(status: &Value, kind: &str) -> (String, String, String) {
+    let list = status["conditions"].as_array().unwrap();
+    let found = list.iter().find(|one| one["type"] == kind).unwrap();
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("reason"), text("message"))
+}
+
+#[test]
+fn a_crd_whose_names_are_free_is_established() {
+    let crd = created(sample());
+    let status = settle(&crd, &[], now()).unwrap();
+    let words = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
+    assert_eq!(condition(&status, "NamesAccepted"), words("True", "NoConflicts", "no conflicts found"));
+    assert_eq!(
+        condition(&status, "Established"),
+        words("True", "InitialNamesAccepted", "the initial names have been accepted")
+    );
+    assert_eq!(
+        status["acceptedNames"],
+        json!({"plural": "foos", "singular": "foo", "shortNames": ["fo"], "kind": "Foo", "listKind": "FooList"})
+    );
+    let mut settled = crd;
+    settled["status"] = status;
+    assert_eq!(settle(&settled, &[], now()), None);
+}
+
+#[test]
+fn a_name_that_is_taken_is_a_conflict_until_it_is_free() {
+    let mut first = created(sample());
+    first["status"] = settle(&first, &[], now()).unwrap();
+    let mut second = created(sample());
+    second["metadata"]["name"] = json!("bars.example.com");
+    second["spec"]["names"] = json!({"plural": "bars", "singular": "bar", "kind": "Foo", "listKind": "BarList", "shortNames": ["fo"]});
+    let status = settle(&second, std::slice::from_ref(&first), now()).unwrap();
+    assert_eq!(
+        condition(&status, "NamesAccepted"),
+        ("False".into(), "KindConflict".into(), "\"Foo\" is already in use".into())
+    );
+    assert_eq!(
+        condition(&status, "Established"),
+        ("False".into(), "NotAccepted".into(), "not all names are accepted".into())
+    );
+    assert_eq!(
+        status["acceptedNames"],
+        json!({"plural": "bars", "singular": "bar", "kind": "", "listKind": "BarList"})
+    );
+    second["status"] = status;
+    let status = settle(&second, &[], now()).unwrap();
+    assert_eq!(condition(&status, "Established").0, "True");
+}
+
+#[test]
+fn the_first_delete_leaves_a_finalizer_and_a_condition() {
+    let crd = created(sample());
+    let next = rules().first_delete(&crd, now()).unwrap();
+    assert_eq!(next.finalizers(), [FINALIZER]);
+    assert!(next.is_terminating());
+    assert_eq!(condition(&next["status"], "Terminating").1, "InstanceDeletionPending");
+}
+
+/// Deletes at once, whatever it is.
+struct Broom(Store);
+
+impl Cleaner for Broom {
+    fn delete(&self, resource: Arc<Resource>, namespace: String, name: String) -> BoxFuture<'_, Answer<()>> {
+        let key = format!("{}/{namespace}/{name}", resource.storage);
+        Box::pin(async move {
+            self.0.write(&key, Expect::Any, None).await.unwrap();
+            Ok(())
+        })
+    }
+}
+
+struct World {
+    store: Store,
+    registry: Arc<Registry>,
+    cancel: CancellationToken,
+    task: tokio::task::JoinHandle<()>,
+}
+
+async fn world() -> World {
+    let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
+    let registry = Arc::new(Registry::default());
+    let cancel = CancellationToken::new();
+    let keeper = Keeper::new(store.clone(), Arc::clone(&registry), Arc::new(Broom(store.clone())));
+    let task = tokio::spawn(keeper.run(cancel.clone()));
+    World { store, registry, cancel, task }
+}
+
+async fn put(store: &Store, key: &str, object: &Value) {
+    store.write(key, Expect::Any, Some(Draft::of(object).unwrap())).await.unwrap();
+}
+
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..2_000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("not in time: {what}");
+}
+
+#[tokio::test]
+async fn a_crd_is_served_after_its_create_and_gone_after_its_delete() {
+    let world = world().await;
+    let find = || world.registry.find("example.com", "v1", "foos");
+    put(&world.store, KEY, &created(sample())).await;
+    eventually("served", || find().is_some()).await;
+    put(&world.store, "example.com/foos/default/a", &json!({"kind": "Foo", "metadata": {"name": "a"}})).await;
+    let crd = world.store.get(KEY).unwrap().document.value();
+    put(&world.store, KEY, &rules().first_delete(&crd, now()).unwrap()).await;
+    eventually("gone", || world.store.get(KEY).is_none() && find().is_none()).await;
+    assert!(world.store.get("example.com/foos/default/a").is_none());
+    world.cancel.cancel();
+    world.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_object_with_a_finalizer_keeps_its_crd() {
+    let world = world().await;
+    put(&world.store, KEY, &created(sample())).await;
+    eventually("served", || world.registry.find("example.com", "v1", "foos").is_some()).await;
+    let object = json!({"kind": "Foo", "metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}});
+    put(&world.store, "example.com/foos/default/a", &object).await;
+    let crd = world.store.get(KEY).unwrap().document.value();
+    put(&world.store, KEY, &rules().first_delete(&crd, now()).unwrap()).await;
+    let creates_refused = || {
+        world
+            .registry
+            .find("example.com", "v1", "foos")
+            .is_some_and(|foo| foo.rules.refuses_create().is_some())
+    };
+    eventually("terminating", creates_refused).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let crd = world.store.get(KEY).expect("still there").document.value();
+    assert_eq!(condition(&crd["status"], "Terminating").1, "InstanceDeletionInProgress");
+    world.store.write("example.com/foos/default/a", Expect::Any, None).await.unwrap();
+    eventually("gone", || world.store.get(KEY).is_none()).await;
+    world.cancel.cancel();
+    world.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_schema_is_served_and_older_objects_are_known() {
+    let world = world().await;
+    put(&world.store, KEY, &created(sample())).await;
+    let find = || world.registry.find("example.com", "v1", "foos");
+    eventually("served", || find().is_some()).await;
+    let before = find().unwrap().schema_since;
+    let mut crd = world.store.get(KEY).unwrap().document.value();
+    crd["metadata"]["generation"] = json!(2);
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["extra"] =
+        json!({"type": "string"});
+    put(&world.store, KEY, &crd).await;
+    eventually("new schema", || find().is_some_and(|foo| foo.shape.field("extra").is_some())).await;
+    assert!(find().unwrap().schema_since > before);
+    world.cancel.cancel();
+    world.task.await.unwrap();
+}

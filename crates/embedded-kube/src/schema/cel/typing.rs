@@ -1,0 +1,542 @@
+//! Does an expression fit its schema? Finds what authors get wrong: names, fields, operands of the wrong type.
+//!
+//! Types that cannot be told are let through; the evaluator has the last word.
+
+use kube_cel::cel::{
+    IdedExpr,
+    common::ast::{CallExpr, ComprehensionExpr, Expr, LiteralValue, SelectExpr, operators},
+};
+
+use super::{Scope, escape, names, values};
+use crate::schema::parse::Schema;
+
+/// A type, as far as it matters.
+#[derive(Debug, Clone, Copy)]
+pub enum Type<'a> {
+    Dyn,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    Text,
+    Bytes,
+    Time,
+    Span,
+    Null,
+    List,
+    Map,
+    Optional,
+    ListOf(&'a Schema),
+    MapOf(&'a Schema),
+    /// Named fields; at the root of a resource also its type and names.
+    Object(&'a Schema, bool),
+    /// `metadata` of a resource.
+    Meta,
+}
+
+impl<'a> Type<'a> {
+    /// The type of what a schema describes; `None` if rules cannot see it.
+    pub fn of(schema: &'a Schema, is_resource: bool) -> Option<Self> {
+        if schema.int_or_string {
+            return Some(Self::Dyn);
+        }
+        Some(match schema.kind.as_str() {
+            "array" => {
+                let items = schema.items.as_deref()?;
+                Self::of(items, items.embedded)?;
+                Self::ListOf(items)
+            }
+            "object" => match schema.additional_schema() {
+                Some(values) => {
+                    Self::of(values, values.embedded)?;
+                    Self::MapOf(values)
+                }
+                None => Self::Object(schema, is_resource),
+            },
+            "string" => match schema.format.as_str() {
+                "byte" => Self::Bytes,
+                "duration" => Self::Span,
+                "date" | "date-time" => Self::Time,
+                _ => Self::Text,
+            },
+            "boolean" => Self::Bool,
+            "number" => Self::Double,
+            "integer" => Self::Int,
+            _ => return None,
+        })
+    }
+
+    pub fn may_be_bool(self) -> bool {
+        matches!(self, Self::Bool | Self::Dyn)
+    }
+
+    pub fn may_be_text(self) -> bool {
+        matches!(self, Self::Text | Self::Dyn)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Dyn => "dyn",
+            Self::Bool => "bool",
+            Self::Int => "int",
+            Self::Uint => "uint",
+            Self::Double => "double",
+            Self::Text => "string",
+            Self::Bytes => "bytes",
+            Self::Time => "google.protobuf.Timestamp",
+            Self::Span => "google.protobuf.Duration",
+            Self::Null => "null",
+            Self::List => "list(dyn)",
+            Self::Map => "map(dyn, dyn)",
+            Self::Optional => "optional_type(dyn)",
+            Self::ListOf(items) => match Self::of(items, false) {
+                Some(Self::Text) => "list(string)",
+                Some(Self::Int) => "list(int)",
+                Some(Self::Bool) => "list(bool)",
+                Some(Self::Double) => "list(double)",
+                _ => "list(object)",
+            },
+            Self::MapOf(values) => match Self::of(values, false) {
+                Some(Self::Text) => "map(string, string)",
+                Some(Self::Int) => "map(string, int)",
+                _ => "map(string, object)",
+            },
+            Self::Object(..) | Self::Meta => "object",
+        }
+    }
+
+    /// Types that are compared with each other only by mistake.
+    fn clashes(self, other: Self) -> bool {
+        let open = |it: Self| matches!(it, Self::Dyn | Self::Null | Self::Optional);
+        !open(self) && !open(other) && self.family() != other.family()
+    }
+
+    fn family(self) -> u8 {
+        match self {
+            Self::Dyn | Self::Null | Self::Optional => 0,
+            Self::Bool => 1,
+            Self::Int => 2,
+            Self::Uint => 3,
+            Self::Double => 4,
+            Self::Text => 5,
+            Self::Bytes => 6,
+            Self::Time => 7,
+            Self::Span => 8,
+            Self::List | Self::ListOf(_) => 9,
+            Self::Map | Self::MapOf(_) => 10,
+            Self::Object(..) | Self::Meta => 11,
+        }
+    }
+
+    fn element(self) -> Self {
+        match self {
+            Self::ListOf(schema) | Self::MapOf(schema) => {
+                Self::of(schema, schema.embedded).unwrap_or(Self::Dyn)
+            }
+            _ => Self::Dyn,
+        }
+    }
+}
+
+/// The type of an expression, or what is wrong with it.
+pub fn check<'a>(expression: &IdedExpr, source: &str, scope: &Scope<'a>) -> Result<Type<'a>, String> {
+    let old = if scope.optional_old { Type::Optional } else { scope.this };
+    let mut checker =
+        Checker { source, variables: vec![("self".to_owned(), scope.this), ("oldSelf".to_owned(), old)] };
+    checker.expression(expression)
+}
+
+struct Checker<'s, 'a> {
+    source: &'s str,
+    variables: Vec<(String, Type<'a>)>,
+}
+
+/// Prefixes of functions that look like variables.
+const LIBRARIES: [&str; 10] =
+    ["optional", "math", "sets", "lists", "strings", "format", "base64", "ip", "jsonpatch", "cel"];
+
+/// Functions by what they give, as far as it is always the same.
+const BOOLS: &[&str] = &[
+    "contains",
+    "startsWith",
+    "endsWith",
+    "matches",
+    "isSorted",
+    "isURL",
+    "isIP",
+    "isCIDR",
+    "isQuantity",
+    "isSemver",
+    "isInteger",
+    "isLessThan",
+    "isGreaterThan",
+    "hasValue",
+    "containsIP",
+    "containsCIDR",
+    "isUnspecified",
+    "isLoopback",
+    "isLinkLocalMulticast",
+    "isLinkLocalUnicast",
+    "isGlobalUnicast",
+    "isCanonical",
+    "intersects",
+    "equivalent",
+    "isNaN",
+    "isInf",
+    "isFinite",
+    "bool",
+];
+const INTS: &[&str] = &[
+    "size",
+    "int",
+    "indexOf",
+    "lastIndexOf",
+    "getFullYear",
+    "getMonth",
+    "getDayOfYear",
+    "getDayOfMonth",
+    "getDate",
+    "getDayOfWeek",
+    "getHours",
+    "getMinutes",
+    "getSeconds",
+    "getMilliseconds",
+    "compareTo",
+    "asInteger",
+    "major",
+    "minor",
+    "patch",
+    "family",
+    "prefixLength",
+];
+const TEXTS: &[&str] = &[
+    "string",
+    "lowerAscii",
+    "upperAscii",
+    "trim",
+    "replace",
+    "substring",
+    "charAt",
+    "join",
+    "find",
+    "format",
+    "getHost",
+    "getHostname",
+    "getPort",
+    "getScheme",
+    "getEscapedPath",
+    "escapeKey",
+    "quote",
+];
+const OTHERS: &[&str] = &[
+    "dyn",
+    "type",
+    "double",
+    "uint",
+    "bytes",
+    "timestamp",
+    "duration",
+    "quantity",
+    "url",
+    "cidr",
+    "ip",
+    "semver",
+    "split",
+    "findAll",
+    "sum",
+    "min",
+    "max",
+    "first",
+    "last",
+    "distinct",
+    "flatten",
+    "reverse",
+    "slice",
+    "sort",
+    "range",
+    "named",
+    "validate",
+    "getQuery",
+    "masked",
+    "none",
+    "of",
+    "ofNonZeroValue",
+    "value",
+    "or",
+    "orValue",
+    "optMap",
+    "greatest",
+    "least",
+    "abs",
+    "ceil",
+    "floor",
+    "round",
+    "sign",
+    "sqrt",
+    "trunc",
+    "bitAnd",
+    "bitOr",
+    "bitXor",
+    "bitNot",
+    "bitShiftLeft",
+    "bitShiftRight",
+    "encode",
+    "decode",
+    "add",
+    "sub",
+    "asApproximateFloat",
+    "dns1123Label",
+    "dns1123Subdomain",
+    "dns1035Label",
+    "qualifiedName",
+    "dns1123LabelPrefix",
+    "dns1123SubdomainPrefix",
+    "dns1035LabelPrefix",
+    "labelValue",
+    "uri",
+    "uuid",
+    "byte",
+    "date",
+    "datetime",
+    "unwrap",
+    "unwrapOpt",
+    "addOptional",
+];
+
+impl<'a> Checker<'_, 'a> {
+    fn expression(&mut self, expression: &IdedExpr) -> Result<Type<'a>, String> {
+        Ok(match &expression.expr {
+            Expr::Unspecified => Type::Dyn,
+            Expr::Literal(literal) => match literal {
+                LiteralValue::Boolean(_) => Type::Bool,
+                LiteralValue::Bytes(_) => Type::Bytes,
+                LiteralValue::Double(_) => Type::Double,
+                LiteralValue::Int(_) => Type::Int,
+                LiteralValue::Null => Type::Null,
+                LiteralValue::String(_) => Type::Text,
+                LiteralValue::UInt(_) => Type::Uint,
+            },
+            Expr::Ident(name) => self.ident(name)?,
+            Expr::Select(select) => self.select(select)?,
+            Expr::Call(call) => self.call(call)?,
+            Expr::Comprehension(it) => self.comprehension(it)?,
+            Expr::List(_) => {
+                self.parts(expression)?;
+                Type::List
+            }
+            Expr::Map(_) | Expr::Struct(_) => {
+                self.parts(expression)?;
+                Type::Map
+            }
+        })
+    }
+
+    fn parts(&mut self, expression: &IdedExpr) -> Result<(), String> {
+        names::parts(expression).into_iter().try_for_each(|part| self.expression(part).map(drop))
+    }
+
+    fn ident(&self, name: &str) -> Result<Type<'a>, String> {
+        if let Some((_, kind)) = self.variables.iter().rev().find(|(known, _)| known == name) {
+            return Ok(*kind);
+        }
+        let is_type = values::TYPE_NAMES.contains(&name) || name == "type" || name == "google";
+        if is_type || name.starts_with(['#', '@']) {
+            return Ok(Type::Dyn);
+        }
+        Err(self.error(self.word(name), &format!("undeclared reference to '{name}' (in container '')")))
+    }
+
+    fn select(&mut self, select: &SelectExpr) -> Result<Type<'a>, String> {
+        let operand = self.expression(&select.operand)?;
+        let field = select.field.as_str();
+        let found = match operand {
+            Type::Dyn | Type::Map => Some(Type::Dyn),
+            Type::Optional => Some(Type::Optional),
+            Type::MapOf(_) => Some(operand.element()),
+            Type::Object(schema, is_resource) => field_of(schema, is_resource, field),
+            Type::Meta => matches!(field, "name" | "generateName").then_some(Type::Text),
+            other => {
+                let text = format!("type '{}' does not support field selection", other.name());
+                return Err(self.error(self.dot(field), &text));
+            }
+        };
+        let found =
+            found.ok_or_else(|| self.error(self.dot(field), &format!("undefined field '{field}'")))?;
+        Ok(if select.test { Type::Bool } else { found })
+    }
+
+    fn call(&mut self, call: &CallExpr) -> Result<Type<'a>, String> {
+        let mut kinds = Vec::with_capacity(call.args.len());
+        let library = call.target.as_ref().and_then(|target| match &target.expr {
+            Expr::Ident(name) if LIBRARIES.contains(&name.as_str()) => Some(name.as_str()),
+            _ => None,
+        });
+        let is_library = library.is_some_and(|name| !self.variables.iter().any(|(known, _)| known == name));
+        if let Some(target) = call.target.as_ref().filter(|_| !is_library) {
+            self.expression(target)?;
+        }
+        for arg in &call.args {
+            kinds.push(self.expression(arg)?);
+        }
+        if let Some(kind) = self.operator(&call.func_name, &kinds)? {
+            return Ok(kind);
+        }
+        let name = call.func_name.as_str();
+        match name {
+            _ if is_library && library == Some("optional") => Ok(Type::Optional),
+            _ if is_library && library == Some("math") => Ok(Type::Dyn),
+            _ if BOOLS.contains(&name) => Ok(Type::Bool),
+            _ if INTS.contains(&name) => Ok(Type::Int),
+            _ if TEXTS.contains(&name) => {
+                Ok(if name == "format" && is_library { Type::Dyn } else { Type::Text })
+            }
+            _ if OTHERS.contains(&name) => Ok(Type::Dyn),
+            _ => {
+                let text = format!("undeclared reference to '{name}' (in container '')");
+                Err(self.error(self.paren(name), &text))
+            }
+        }
+    }
+
+    /// The type of an operator's result; `None` for what is no operator.
+    fn operator(&self, name: &str, kinds: &[Type<'a>]) -> Result<Option<Type<'a>>, String> {
+        let sign = name.trim_matches('_');
+        let refuse = || {
+            let given: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
+            let text = format!("found no matching overload for '{name}' applied to '({})'", given.join(", "));
+            self.error(self.source.find(sign), &text)
+        };
+        Ok(Some(match (name, kinds) {
+            (operators::EQUALS | operators::NOT_EQUALS, [left, right]) => {
+                if left.clashes(*right) {
+                    return Err(refuse());
+                }
+                Type::Bool
+            }
+            (
+                operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS,
+                [left, right],
+            ) => {
+                let number = |it: &Type<'_>| matches!(it, Type::Int | Type::Uint | Type::Double);
+                if left.clashes(*right) && !(number(left) && number(right)) {
+                    return Err(refuse());
+                }
+                Type::Bool
+            }
+            (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
+                if !left.may_be_bool() || !right.may_be_bool() {
+                    return Err(refuse());
+                }
+                Type::Bool
+            }
+            (operators::LOGICAL_NOT, [only]) => {
+                if !only.may_be_bool() {
+                    return Err(refuse());
+                }
+                Type::Bool
+            }
+            (operators::IN, _) | (operators::NOT_STRICTLY_FALSE, _) => Type::Bool,
+            (operators::CONDITIONAL, [condition, yes, no]) => {
+                if !condition.may_be_bool() || yes.clashes(*no) {
+                    return Err(refuse());
+                }
+                if matches!(yes, Type::Dyn | Type::Null) { *no } else { *yes }
+            }
+            (operators::ADD | operators::SUBSTRACT, [left, right]) => match (left, right) {
+                (Type::Time | Type::Span, _) | (_, Type::Time | Type::Span) => Type::Dyn,
+                (Type::Bool, _) | (_, Type::Bool) => return Err(refuse()),
+                (left, right) if left.clashes(*right) => return Err(refuse()),
+                (left, _) => *left,
+            },
+            (operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [left, right]) => {
+                if left.clashes(*right) || matches!(left, Type::Text | Type::Bool) {
+                    return Err(refuse());
+                }
+                *left
+            }
+            (operators::NEGATE, [only]) => *only,
+            (operators::INDEX, [target, _]) => target.element(),
+            (operators::OPT_INDEX | operators::OPT_SELECT, _) => Type::Optional,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn comprehension(&mut self, it: &ComprehensionExpr) -> Result<Type<'a>, String> {
+        let range = self.expression(&it.iter_range)?;
+        let start = self.expression(&it.accu_init)?;
+        let known = self.variables.len();
+        let each = match range {
+            Type::ListOf(_) => range.element(),
+            Type::MapOf(_) => Type::Text,
+            Type::Object(..) | Type::Bool | Type::Int | Type::Text | Type::Double => {
+                let text = format!(
+                    "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
+                    range.name()
+                );
+                return Err(self.error(Some(0), &text));
+            }
+            _ => Type::Dyn,
+        };
+        self.variables.push((it.iter_var.clone(), each));
+        if let Some(second) = &it.iter_var2 {
+            self.variables.push((second.clone(), range.element()));
+        }
+        self.variables.push((it.accu_var.clone(), start));
+        self.expression(&it.loop_cond)?;
+        self.expression(&it.loop_step)?;
+        let result = self.expression(&it.result);
+        self.variables.truncate(known);
+        result
+    }
+
+    /// Where a word stands alone.
+    fn word(&self, word: &str) -> Option<usize> {
+        let is_part =
+            |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_' || it == '.');
+        self.source.match_indices(word).map(|(at, _)| at).find(|at| {
+            let before = self.source.get(..*at).and_then(|text| text.chars().next_back());
+            let after = self.source.get(at + word.len()..).and_then(|text| text.chars().next());
+            !is_part(before) && !after.is_some_and(|it| it.is_alphanumeric() || it == '_')
+        })
+    }
+
+    /// The dot before a field.
+    fn dot(&self, field: &str) -> Option<usize> {
+        self.source.match_indices(&format!(".{field}")).map(|(at, _)| at).find(|at| {
+            let after = self.source.get(at + field.len() + 1..).and_then(|text| text.chars().next());
+            !after.is_some_and(|it| it.is_alphanumeric() || it == '_')
+        })
+    }
+
+    /// The bracket after a function's name.
+    fn paren(&self, name: &str) -> Option<usize> {
+        self.source.find(&format!("{name}(")).map(|at| at + name.len())
+    }
+
+    /// An error with the place it is about, drawn as the real compiler draws it.
+    fn error(&self, at: Option<usize>, text: &str) -> String {
+        let at = at.unwrap_or_default();
+        let before = self.source.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count();
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+        let snippet = self.source.lines().nth(line).unwrap_or_default();
+        let dots = ".".repeat(column);
+        format!("ERROR: <input>:{}:{}: {text}\n | {snippet}\n | {dots}^", line + 1, column + 1)
+    }
+}
+
+fn field_of<'a>(schema: &'a Schema, is_resource: bool, field: &str) -> Option<Type<'a>> {
+    if is_resource {
+        match field {
+            "apiVersion" | "kind" => return Some(Type::Text),
+            "metadata" => return Some(Type::Meta),
+            _ => {}
+        }
+    }
+    let direct =
+        schema.properties.get_key_value(field).filter(|(name, _)| escape(name).as_deref() == Some(field));
+    let found =
+        direct.or_else(|| schema.properties.iter().find(|(name, _)| escape(name).as_deref() == Some(field)));
+    let (_, child) = found?;
+    Type::of(child, child.embedded)
+}
