@@ -25,8 +25,8 @@ pub use self::{
     json::json_patch,
     merge::merge_patch,
     strategic::strategic_merge,
-    syntax::{duplicate_fields, json_patch_faults},
-    track::{keep_times, track},
+    syntax::{duplicate_fields, json_patch_faults, shown_patch},
+    track::track,
 };
 
 /// Who writes, through what, and when.

@@ -74,7 +74,7 @@ impl Shape {
 /// Structure of one value.
 #[derive(Debug, Clone)]
 pub enum Node {
-    /// Anything at all, owned as one piece in server-side apply (an untyped value).
+    /// Anything at all; in server-side apply objects in it are granular, lists are one piece.
     Any,
     /// A value without parts.
     Scalar(Scalar),

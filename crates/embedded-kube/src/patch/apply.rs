@@ -18,7 +18,7 @@ use super::{
 use crate::{
     failure::{Answer, Cause, Details, Failure},
     object::{Meta, MetaMut, at, text},
-    shape::Shape,
+    shape::{Node, Scalar, Shape},
 };
 
 /// Why an attempt did not succeed.
@@ -128,6 +128,20 @@ fn named(object: &Value) -> String {
     format!("{}/{}; {}", object.namespace(), object.name(), type_of(object))
 }
 
+/// Somewhere an object stands where a number or a text should.
+fn has_mistyped_number(value: &Value, shape: &Shape) -> bool {
+    match (value, shape.node()) {
+        (Value::Object(_), Node::Scalar(Scalar::IntOrString)) => true,
+        (Value::Object(map), _) => map
+            .iter()
+            .any(|(key, value)| shape.field(key).is_some_and(|shape| has_mistyped_number(value, shape))),
+        (Value::Array(list), _) => {
+            shape.items().is_some_and(|items| list.iter().any(|item| has_mistyped_number(item, items)))
+        }
+        _ => false,
+    }
+}
+
 fn conflict_failure(conflicts: &[Conflict]) -> Failure {
     let causes = conflicts.iter().map(|conflict| Cause {
         reason: "FieldManagerConflict".to_owned(),
@@ -190,16 +204,17 @@ impl Attempt<'_> {
         owner.time = last.as_ref().and_then(|last| last.time.clone());
         owners.put(owner.clone());
         let object = match last {
-            Some(last) if !last.set.is_empty() => self.pruned(merged, &last.set, &owners, kind),
+            Some(last) if !last.set.is_empty() => pruned(&merged, &last.set, &owners, kind),
             _ => merged,
         };
         let changes = compare(self.live, &object, kind)
             .map_err(|faults| plain_error(format!("failed to compare objects: {}", shown_faults(&faults))))?
             .without(&reset);
         owners.yield_to(&changes, Some(&owner), force).map_err(Refusal::Conflicts)?;
+        self.convert(&object)?;
         owner.set.subtract(never_owned());
         if !same(self.live, &object) {
-            owner.time = stamp(self.writer);
+            owner.time = Some(stamp(self.writer));
         }
         owners.put(owner);
         owners.change(|_| {});
@@ -215,12 +230,11 @@ impl Attempt<'_> {
         let mut live = self.live.clone();
         live.drop_meta("managedFields");
         let mut owners = Owners::default();
-        track::update(&empty, &live, &mut owners, self.shape, self.writer, "before-first-apply").map_err(
-            |faults| {
-                let text = shown_faults(&faults);
-                plain_error(format!("failed to create manager for existing fields: {text}"))
-            },
-        )?;
+        let writer = Writer { manager: "before-first-apply", ..*self.writer };
+        track::update(&empty, &live, &mut owners, self.shape, &writer).map_err(|faults| {
+            let text = shown_faults(&faults);
+            plain_error(format!("failed to create manager for existing fields: {text}"))
+        })?;
         Ok(owners)
     }
 
@@ -241,24 +255,37 @@ impl Attempt<'_> {
         Ok(())
     }
 
-    /// Without what this manager applied last time but not this time, unless somebody else owns it.
-    fn pruned(&self, merged: Value, last: &Set, owners: &Owners, kind: Type<'_>) -> Value {
-        let full = |set: &Set| set.with_named_fields(Some(kind));
-        let last = full(last);
-        let all = full(&gather(&merged, kind));
-        // Taking everything away, putting back what is owned, then what was not ours to take.
-        let without = remove(&merged, &last, kind);
-        let mut gone = all.clone();
-        gone.subtract(&full(&gather(&without, kind)));
-        for owner in owners.iter() {
-            gone.subtract(&full(&owner.set));
+    /// Whether the real server could turn the object into a struct.
+    fn convert(&self, object: &Value) -> Answer<()> {
+        match self.shape {
+            Shape::Shared(_) if has_mistyped_number(object, self.shape) => {}
+            _ => return Ok(()),
         }
-        let without = remove(&merged, &gone, kind);
-        let mut dangling = all;
-        dangling.subtract(&full(&gather(&without, kind)));
-        match remove(&merged, &dangling.common(&last), kind) {
-            Value::Null => Value::Object(Map::new()),
-            object => object,
-        }
+        let (name, kind) = (named(object), type_of(object));
+        let what = "unable to convert unstructured object to";
+        Err(plain_error(format!(
+            "failed to convert new object ({name}) to proper version: {what} {kind}: json: cannot unmarshal object into Go value of type int32"
+        )))
+    }
+}
+
+/// Without what this manager applied last time but not this time, unless somebody else owns it.
+fn pruned(merged: &Value, last: &Set, owners: &Owners, kind: Type<'_>) -> Value {
+    let full = |set: &Set| set.with_named_fields(Some(kind));
+    let last = full(last);
+    let all = full(&gather(merged, kind));
+    // Taking everything away, putting back what is owned, then what was not ours to take.
+    let without = remove(merged, &last, kind);
+    let mut gone = all.clone();
+    gone.subtract(&full(&gather(&without, kind)));
+    for owner in owners.iter() {
+        gone.subtract(&full(&owner.set));
+    }
+    let without = remove(merged, &gone, kind);
+    let mut dangling = all;
+    dangling.subtract(&full(&gather(&without, kind)));
+    match remove(merged, &dangling.common(&last), kind) {
+        Value::Null => Value::Object(Map::new()),
+        object => object,
     }
 }

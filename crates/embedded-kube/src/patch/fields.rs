@@ -75,11 +75,6 @@ impl Set {
         self.entries.get(element)
     }
 
-    /// All elements, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Element, &Entry)> {
-        self.entries.iter()
-    }
-
     /// Puts an entry in, unless it is empty; what stood there is joined with it.
     pub fn put(&mut self, element: Element, entry: Entry) {
         if entry.is_empty() {

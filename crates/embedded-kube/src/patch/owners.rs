@@ -68,10 +68,10 @@ impl Owner {
     pub fn shown(&self) -> String {
         let mut text = quoted(&self.manager);
         if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {}", quoted(&self.subresource)));
+            text = format!("{text} with subresource {}", quoted(&self.subresource));
         }
         if !self.applies {
-            text.push_str(&format!(" using {}", self.api_version));
+            text = format!("{text} using {}", self.api_version);
         }
         text
     }
@@ -289,8 +289,8 @@ pub fn encode(mut owners: Vec<&Owner>) -> Option<Value> {
 }
 
 /// The time of a write, as entries show it.
-pub fn stamp(writer: &Writer<'_>) -> Option<String> {
-    Some(clock::seconds(writer.now))
+pub fn stamp(writer: &Writer<'_>) -> String {
+    clock::seconds(writer.now)
 }
 
 /// Whether a client asks to forget all owners: `[{}]`, and for built-in kinds `[]` too.

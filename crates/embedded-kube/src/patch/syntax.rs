@@ -67,6 +67,11 @@ pub fn json_patch_faults(bytes: &[u8]) -> Vec<String> {
     faults.into_iter().map(|fault| format!("json patch {fault}")).collect()
 }
 
+/// A patch as texts about strategic merges show it.
+pub fn shown_patch(bytes: &[u8]) -> String {
+    parse(bytes).map_or_else(|text| text, |patch| super::words::plain(&patch))
+}
+
 /// Walks a document and collects faults of its keys. `known`: the keys that items of a top-level list may have.
 struct Fields<'a> {
     path: String,
@@ -200,7 +205,7 @@ impl Scan<'_> {
     fn step(&mut self, at: At) -> Result<At, String> {
         let byte = self.take()?;
         match (at, byte) {
-            (At::ValueOrEnd, b']') | (At::AfterItem, b']') | (At::KeyOrEnd | At::AfterPair, b'}') => {
+            (At::ValueOrEnd | At::AfterItem, b']') | (At::KeyOrEnd | At::AfterPair, b'}') => {
                 self.stack.pop();
                 Ok(self.after())
             }

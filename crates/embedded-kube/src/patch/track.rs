@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     failure::Answer,
-    object::{Meta, MetaMut, at, text},
+    object::{MetaMut, at, text},
     shape::Shape,
 };
 
@@ -44,6 +44,7 @@ pub(super) fn never_owned() -> &'static Set {
 ///
 /// A client may edit the entries itself, or ask to forget them with `[]` or `[{}]`; through a subresource it may not.
 /// An object without owners gets none by an update. Where the object does not fit its shape, it has no owners.
+#[expect(clippy::unnecessary_wraps, reason = "a step of a write like any other, and those can fail")]
 pub fn track(old: Option<&Value>, new: &mut Value, shape: &Shape, writer: &Writer<'_>) -> Answer<()> {
     let given = new.drop_meta("managedFields");
     if let (Some(old), "scale") = (old, writer.subresource) {
@@ -62,7 +63,7 @@ pub fn track(old: Option<&Value>, new: &mut Value, shape: &Shape, writer: &Write
         empty = zero(shape, writer.api_version, kind);
         &empty
     };
-    if update(before, new, &mut owners, shape, writer, writer.manager).is_ok() {
+    if update(before, new, &mut owners, shape, writer).is_ok() {
         owners.cap();
         write_owners(new, &owners);
     }
@@ -82,14 +83,13 @@ fn known_owners(old: Option<&Value>, given: Option<&Value>, shape: &Shape, write
     Owners::decode(given).ok().filter(|owners| !owners.is_empty()).unwrap_or_else(of_old)
 }
 
-/// Passes what changed between both objects to `manager`.
+/// Passes what changed between both objects to the writer.
 pub(super) fn update(
     old: &Value,
     new: &Value,
     owners: &mut Owners,
     shape: &Shape,
     writer: &Writer<'_>,
-    manager: &str,
 ) -> Result<(), Faults> {
     let kind = Type::of(shape);
     let faults = check(new, kind, true);
@@ -100,7 +100,7 @@ pub(super) fn update(
     let changes = compare(old, new, kind)?.without(&Set::of_paths(writer.reset));
     // Without conflicts to report this cannot fail.
     let _passed = owners.yield_to(&changes, None, true);
-    let mut owner = Owner::new(writer, manager, false);
+    let mut owner = Owner::new(writer, writer.manager, false);
     owner.set = changes.modified;
     owner.set.add(changes.added);
     owner.set.subtract(never_owned());
@@ -110,33 +110,7 @@ pub(super) fn update(
     if let Some(former) = owners.like(&owner) {
         owner.set.add(former.set.clone());
     }
-    owner.time = stamp(writer);
+    owner.time = Some(stamp(writer));
     owners.put(owner);
     Ok(())
-}
-
-/// Where nothing but the times of `managedFields` differs from `old`, the times go back: such a write changes nothing.
-pub fn keep_times(old: &Value, new: &mut Value) {
-    let entries =
-        |object: &Value| at(object, &["metadata", "managedFields"]).and_then(Value::as_array).cloned();
-    let (Some(was), Some(is)) = (entries(old), entries(new)) else { return };
-    let timeless = |entry: &Value| {
-        let mut entry = entry.clone();
-        entry.drop_field("time");
-        entry
-    };
-    if was == is
-        || was.len() != is.len()
-        || !was.iter().zip(&is).all(|(old, new)| timeless(old) == timeless(new))
-    {
-        return;
-    }
-    let mut candidate = new.clone();
-    candidate.set_meta("managedFields", was);
-    if candidate.resource_version().is_empty() {
-        candidate.set_meta("resourceVersion", old.resource_version());
-    }
-    if candidate == *old {
-        *new = candidate;
-    }
 }

@@ -86,6 +86,8 @@ impl<'a> Type<'a> {
             Kind::Piece => open(value, PIECE, true),
             Kind::Shape(shape) => match shape.node() {
                 Node::Any => open(value, DEDUCED, false),
+                // The real server's schema takes anything here; what it is comes out when it is converted.
+                Node::Scalar(Scalar::IntOrString) => open(value, PIECE, true),
                 Node::Scalar(kind) => Atom::Scalar(Some(*kind)),
                 Node::List(list) => {
                     let items = Self { kind: Kind::Shape(&list.items), lax: self.lax };
@@ -103,7 +105,7 @@ impl<'a> Type<'a> {
             return Some(MapAtom { fields: None, values: Some(values), embedded: false, lax: false, atomic });
         };
         match shape.node() {
-            Node::Any => Type { kind: Kind::Deduced, lax: false }.map(),
+            Node::Any => DEDUCED.map(),
             Node::Struct(fields) => {
                 let lax = self.lax || fields.keep_unknown;
                 Some(MapAtom {

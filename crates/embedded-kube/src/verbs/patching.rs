@@ -134,17 +134,38 @@ fn patched(request: &Request, options: &WriteOptions, old: &Value) -> Answer<(Va
     };
     intake::fit_type(&mut new, resource)?;
     if let Some(why) = types::check_types(&new, &resource.shape) {
-        return Err(unprocessable(&new, &why));
+        return Err(unprocessable(&shown(request, &new), &why));
     }
-    let warnings = check_unknown(request, options, &new)?;
+    let mut all = check_patch(request, options, &new)?;
     intake::clean(&mut new, resource);
     update::fit_name(&mut new, request)?;
-    let mut all = warnings;
     intake::dedupe_owners(&mut new, &mut all);
     Ok((new, all))
 }
 
-/// Unknown fields: refused, told, or neither.
+/// What texts show of a patch that does not work out.
+fn shown(request: &Request, object: &Value) -> String {
+    if request.content_type == STRATEGIC { patch::shown_patch(&request.body) } else { object.to_string() }
+}
+
+/// Fields given twice in the patch, and unknown fields after it: refused, told, or neither.
+fn check_patch(request: &Request, options: &WriteOptions, object: &Value) -> Answer<Vec<String>> {
+    if options.validation == FieldValidation::Ignore {
+        return Ok(Vec::new());
+    }
+    let mut faults = match request.content_type.as_str() {
+        JSON => patch::json_patch_faults(&request.body),
+        _ => patch::duplicate_fields(&request.body),
+    };
+    faults.extend(intake::unknown(object, &request.resource));
+    if faults.is_empty() || options.validation == FieldValidation::Warn {
+        return Ok(faults);
+    }
+    let why = format!("strict decoding error: {}", faults.join(", "));
+    Err(unprocessable(&shown(request, object), &why))
+}
+
+/// Unknown fields of an applied object: refused, told, or neither.
 fn check_unknown(request: &Request, options: &WriteOptions, object: &Value) -> Answer<Vec<String>> {
     if options.validation == FieldValidation::Ignore {
         return Ok(Vec::new());
@@ -153,11 +174,11 @@ fn check_unknown(request: &Request, options: &WriteOptions, object: &Value) -> A
     if unknown.is_empty() || options.validation == FieldValidation::Warn {
         return Ok(unknown);
     }
-    Err(unprocessable(object, &format!("strict decoding error: {}", unknown.join(", "))))
+    Err(unprocessable(&object.to_string(), &format!("strict decoding error: {}", unknown.join(", "))))
 }
 
-fn unprocessable(object: &Value, why: &str) -> Failure {
-    let error = FieldError::invalid("patch", object.to_string(), why);
+fn unprocessable(shown: &str, why: &str) -> Failure {
+    let error = FieldError::invalid("patch", shown, why);
     Failure::invalid("", "", "", &[error])
 }
 

@@ -8,7 +8,7 @@ use super::super::{
     typed::{Type, check, compare, gather},
 };
 use crate::{
-    object::{at, at_mut, text},
+    object::{at_mut, text},
     shape::Shape,
 };
 
@@ -79,6 +79,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::object::at;
 
     #[test]
     fn the_annotation_is_kept_up_to_date_only_where_there_is_one() {

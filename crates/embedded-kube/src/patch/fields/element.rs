@@ -134,7 +134,11 @@ fn shown(value: &Value) -> String {
         Value::Null => "null".to_owned(),
         Value::String(text) => quoted(text),
         Value::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(",")),
-        Value::Object(map) => map.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect(),
+        Value::Object(map) => {
+            let pairs: Vec<String> =
+                map.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect();
+            pairs.concat()
+        }
         scalar => super::super::words::plain(scalar),
     }
 }

@@ -176,7 +176,7 @@ fn merged_maps(mut list: Vec<Value>, new: &[Value], items: &Shape, key: &str) ->
         let id = identity(item, key)?;
         match places.get(&id).and_then(|place| list.get_mut(*place)) {
             Some(target) => {
-                *target = Value::Object(merge_map(map_of(target.take()), map_of(item.clone()), items)?)
+                *target = Value::Object(merge_map(map_of(target.take()), map_of(item.clone()), items)?);
             }
             None => {
                 places.insert(id, list.len());

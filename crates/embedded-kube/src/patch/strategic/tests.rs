@@ -1,5 +1,7 @@
 //! Expectations are what the real server does; see its own rules for directives.
 
+#![expect(clippy::needless_pass_by_value, reason = "literals read better as they are")]
+
 use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -46,7 +46,7 @@ pub fn track(old: &Value, new: &mut Value, writer: &Writer<'_>) {
         }
     }
     for mut scaler in scalers {
-        scaler.api_version = writer.api_version.to_owned();
+        writer.api_version.clone_into(&mut scaler.api_version);
         all.push(scaler);
     }
     if let Some(entries) = encode(all.iter().collect()) {

@@ -29,11 +29,6 @@ impl Changes {
         }
         self
     }
-
-    /// Nothing differs.
-    pub fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
-    }
 }
 
 /// Differences below one element, and at it.

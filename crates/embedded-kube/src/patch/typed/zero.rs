@@ -33,10 +33,9 @@ fn fields(shape: &Shape) -> Map<String, Value> {
                 Some(Value::String(text)) if text.is_empty() => text.clone().into(),
                 Some(Value::Bool(false)) => false.into(),
                 Some(Value::Number(number)) if number.as_i64() == Some(0) => 0.into(),
-                Some(_) => return None,
                 // For one piece it does not matter whether it is null or missing.
                 None if field.required || Type::of(&field.shape).is_piece() => Value::Null,
-                None => return None,
+                _ => return None,
             };
             Some((name.clone(), value))
         })
