@@ -28,10 +28,10 @@ pub fn check_types(object: &Value, shape: &Shape) -> Option<String> {
     fatal.or(checker.first)
 }
 
-/// The refusal for such an object.
-pub fn undecodable(kind: &str, version: &str, why: &str) -> Failure {
+/// The refusal of an object of this kind and version where another kind, or the same, was expected.
+pub fn undecodable((kind, version): (&str, &str), expected: &str, why: &str) -> Failure {
     let version = quoted(version);
-    Failure::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {why}"))
+    Failure::bad_request(format!("{kind} in version {version} cannot be handled as a {expected}: {why}"))
 }
 
 struct Checker<'a> {

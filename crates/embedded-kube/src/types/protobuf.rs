@@ -59,13 +59,15 @@ pub fn from_protobuf(body: &[u8], expected: Expected<'_>) -> Answer<Value> {
     }
     let (group, short) = version.split_once('/').unwrap_or(("", &version));
     let Some(shape) = shape_of(group, short, &kind) else {
-        let why = format!("no kind {kind:?} is registered for version {version:?} in scheme");
-        return Err(undecodable(&kind, short, &why));
+        let why = format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        );
+        return Err(undecodable((&kind, short), expected.kind, &why));
     };
     let message = table::get().kind(group, short, &kind).and_then(go_struct_at);
     let mut object = match message.map(|go| message_fields(raw, go, 0)) {
         Some(Ok(fields)) => Value::Object(fields),
-        Some(Err(why)) => return Err(undecodable(&kind, short, &why)),
+        Some(Err(why)) => return Err(undecodable((&kind, short), expected.kind, &why)),
         None => Value::Object(Map::new()),
     };
     if let Value::Object(fields) = &mut object {
@@ -93,11 +95,11 @@ fn unrecognized(body: &[u8], kind: &str, why: &str) -> Failure {
 /// `runtime.Unknown`: apiVersion, kind and the object's bytes.
 fn open(envelope: &[u8]) -> Result<(String, String, &[u8]), String> {
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    let mut wire = Wire::new(envelope);
+    let mut wire = Wire::new(envelope, "Unknown");
     while let Some(field) = wire.field()? {
         match field {
             (1, Piece::Bytes(bytes)) => {
-                let mut meta = Wire::new(bytes);
+                let mut meta = Wire::new(bytes, "TypeMeta");
                 while let Some(field) = meta.field()? {
                     match field {
                         (1, Piece::Bytes(bytes)) => version = text(bytes),
@@ -126,7 +128,7 @@ pub(super) fn message_fields(
         return Err("proto: message is nested too deep".to_owned());
     }
     let mut fields = Map::new();
-    let mut wire = Wire::new(bytes);
+    let mut wire = Wire::new(bytes, go.name);
     while let Some((number, piece)) = wire.field()? {
         if let Some(field) = go.fields.iter().find(|field| field.number == number) {
             let slot = fields.entry(field.name).or_insert(Value::Null);
@@ -157,7 +159,7 @@ fn add(
             let Value::Array(list) = slot else { return Ok(()) };
             match (piece, &**items) {
                 (Piece::Bytes(bytes), GoType::Int32 | GoType::Int64 | GoType::Bool) => {
-                    let mut wire = Wire::new(bytes);
+                    let mut wire = Wire::new(bytes, field.name);
                     while !wire.is_empty() {
                         list.push(single(Piece::Varint(wire.varint()?), items, field, depth)?);
                     }
@@ -190,7 +192,7 @@ fn entry(
     depth: usize,
 ) -> Result<(String, Value), String> {
     let (mut key, mut value) = (String::new(), Value::Null);
-    let mut wire = Wire::new(bytes);
+    let mut wire = Wire::new(bytes, field.name);
     while let Some((number, piece)) = wire.field()? {
         match (number, piece) {
             (1, Piece::Bytes(bytes)) => key = text(bytes),
@@ -220,7 +222,7 @@ fn single(piece: Piece<'_>, kind: &'static GoType, field: &GoField, depth: usize
         },
         (Piece::Bytes(bytes), GoType::List { items, wrapped: true, .. }) => {
             let mut list = Vec::new();
-            let mut wire = Wire::new(bytes);
+            let mut wire = Wire::new(bytes, field.name);
             while let Some((number, piece)) = wire.field()? {
                 if number == 1 {
                     list.push(single(piece, items, field, depth)?);
@@ -248,6 +250,10 @@ fn wrong(piece: Piece<'_>, field: &GoField) -> String {
         Piece::Bytes(_) => 2,
         Piece::Fixed32 => 5,
     };
+    // The one field whose Go name is not its JSON name in capitals.
+    if field.name == "metadata" {
+        return format!("proto: wrong wireType = {wire} for field ObjectMeta");
+    }
     let mut name = field.name.chars();
     let first: String = name.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
     format!("proto: wrong wireType = {wire} for field {first}{}", name.as_str())
@@ -265,7 +271,7 @@ struct Parts<'a> {
 impl<'a> Parts<'a> {
     fn of(message: &'a [u8]) -> Result<Self, String> {
         let mut parts = Self::default();
-        let mut wire = Wire::new(message);
+        let mut wire = Wire::new(message, "");
         while let Some((number, piece)) = wire.field()? {
             let Ok(at) = usize::try_from(number) else { continue };
             match piece {

@@ -16,11 +16,13 @@ pub enum Piece<'a> {
 /// Reads the fields of one message.
 pub struct Wire<'a> {
     rest: &'a [u8],
+    /// The message's name, for its faults.
+    name: &'a str,
 }
 
 impl<'a> Wire<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+    pub fn new(bytes: &'a [u8], name: &'a str) -> Self {
+        Self { rest: bytes, name }
     }
 
     /// The next field, or `None` at the end.
@@ -29,8 +31,12 @@ impl<'a> Wire<'a> {
             return Ok(None);
         }
         let tag = self.varint()?;
+        if tag & 7 == 4 {
+            return Err(format!("proto: {}: wiretype end group for non-group", self.name));
+        }
         let number = u32::try_from(tag >> 3).ok().filter(|number| *number > 0);
-        let number = number.ok_or_else(|| format!("proto: illegal tag {} (wire type {tag})", tag >> 3))?;
+        let number = number
+            .ok_or_else(|| format!("proto: {}: illegal tag {} (wire type {tag})", self.name, tag >> 3))?;
         let piece = match tag & 7 {
             0 => Piece::Varint(self.varint()?),
             1 => Piece::Fixed64(u64::from_le_bytes(self.array()?)),
@@ -39,7 +45,6 @@ impl<'a> Wire<'a> {
                 self.array::<4>()?;
                 Piece::Fixed32
             }
-            4 => return Err("proto: wiretype end group for non-group".to_owned()),
             other => return Err(format!("proto: illegal wireType {other}")),
         };
         Ok(Some((number, piece)))

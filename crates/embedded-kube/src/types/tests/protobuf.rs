@@ -51,7 +51,19 @@ fn what_go_writes_is_normal_already() {
 #[case(b"k8s\0\x12\x02\x0a\x05", "Secret in version \"v1\" cannot be handled as a Secret: unexpected EOF")]
 #[case(
     b"k8s\0\x12\x02\x08\x05",
-    "Secret in version \"v1\" cannot be handled as a Secret: proto: wrong wireType = 0 for field Metadata"
+    "Secret in version \"v1\" cannot be handled as a Secret: proto: wrong wireType = 0 for field ObjectMeta"
+)]
+#[case(
+    b"k8s\0\x12\x02\x00\x00",
+    "Secret in version \"v1\" cannot be handled as a Secret: proto: Secret: illegal tag 0 (wire type 0)"
+)]
+#[case(
+    b"k8s\0\x12\x03\x0a\x01\x04",
+    "Secret in version \"v1\" cannot be handled as a Secret: proto: ObjectMeta: wiretype end group for non-group"
+)]
+#[case(
+    b"k8s\0\x0a\x0a\x0a\x02v1\x12\x04Nope\x12\x00",
+    "Nope in version \"v1\" cannot be handled as a Secret: no kind \"Nope\" is registered for version \"v1\" in scheme \"pkg/runtime/scheme.go:111\""
 )]
 fn malformed_bodies_are_refused_with_the_reason(#[case] body: &[u8], #[case] text: &str) {
     let failure = from_protobuf(body, ANY).unwrap_err();
