@@ -122,7 +122,8 @@ fn summary(body: &[u8]) -> String {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(start)),
         Some(_) => {
-            let digits: String = start.iter().map(|byte| format!("{byte:02x}")).collect();
+            let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+            let digits: String = start.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
             format!("{digits}{rest}")
         }
     }

@@ -193,7 +193,7 @@ impl Front {
         };
         user.name.clone_into(&mut record.entry.user);
         match path::address(&head.path) {
-            Some(address) => self.resource(head, body, &user, address, record).await,
+            Some(address) => self.resource((head, &user), body, address, record).await,
             None => Ok(self.plain(head, &user)),
         }
     }
@@ -223,7 +223,7 @@ where
     B: HttpBody<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    const SLOWEST: std::time::Duration = std::time::Duration::from_secs(60);
+    const SLOWEST: std::time::Duration = std::time::Duration::from_mins(1);
     let collected = tokio::time::timeout(SLOWEST, Limited::new(body, BODY_LIMIT).collect()).await;
     match collected {
         Err(_) => Err(Failure::new(

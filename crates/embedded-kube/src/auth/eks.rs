@@ -51,7 +51,7 @@ pub struct Sts {
 }
 
 /// How long STS's answer for a token is good.
-const REMEMBERED: Duration = Duration::from_secs(60);
+const REMEMBERED: Duration = Duration::from_mins(1);
 const MOST_REMEMBERED: usize = 1024;
 
 /// Checks EKS tokens.

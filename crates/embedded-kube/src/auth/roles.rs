@@ -30,7 +30,8 @@ fn metadata(name: &str, label: Option<&str>) -> Value {
     metadata
 }
 
-fn role(name: &str, label: Option<&str>, rules: Vec<Value>) -> Value {
+fn role(name: &str, label: Option<&str>, rules: impl Into<Value>) -> Value {
+    let rules: Value = rules.into();
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": metadata(name, label), "rules": rules,

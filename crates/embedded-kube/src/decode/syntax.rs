@@ -57,7 +57,8 @@ impl Scanner<'_> {
 
     fn step(&mut self, expect: Expect, byte: u8) -> Result<Expect, Fault> {
         match (expect, byte) {
-            (Expect::ValueOrEnd, b']') | (Expect::KeyOrEnd, b'}') => Ok(self.close()),
+            (Expect::ValueOrEnd | Expect::AfterItem, b']')
+            | (Expect::KeyOrEnd | Expect::AfterField, b'}') => Ok(self.close()),
             (Expect::Value | Expect::ValueOrEnd, _) => self.value(byte),
             (Expect::KeyOrEnd | Expect::Key, b'"') => {
                 self.string()?;
@@ -66,20 +67,18 @@ impl Scanner<'_> {
             (Expect::KeyOrEnd | Expect::Key, _) => {
                 Err(Fault::At("looking for beginning of object key string"))
             }
-            (Expect::Colon, b':') => self.go(Expect::Value),
+            (Expect::Colon, b':') | (Expect::AfterItem, b',') => Ok(self.go(Expect::Value)),
             (Expect::Colon, _) => Err(Fault::At("after object key")),
-            (Expect::AfterField, b',') => self.go(Expect::Key),
-            (Expect::AfterField, b'}') | (Expect::AfterItem, b']') => Ok(self.close()),
+            (Expect::AfterField, b',') => Ok(self.go(Expect::Key)),
             (Expect::AfterField, _) => Err(Fault::At("after object key:value pair")),
-            (Expect::AfterItem, b',') => self.go(Expect::Value),
             (Expect::AfterItem, _) => Err(Fault::At("after array element")),
             (Expect::Nothing, _) => Err(Fault::At("after top-level value")),
         }
     }
 
-    fn go(&mut self, next: Expect) -> Result<Expect, Fault> {
+    fn go(&mut self, next: Expect) -> Expect {
         self.at += 1;
-        Ok(next)
+        next
     }
 
     fn value(&mut self, byte: u8) -> Result<Expect, Fault> {
@@ -89,7 +88,7 @@ impl Scanner<'_> {
                 if self.open.len() > MOST_OPEN {
                     return Err(Fault::Deep);
                 }
-                return self.go(if byte == b'{' { Expect::KeyOrEnd } else { Expect::ValueOrEnd });
+                return Ok(self.go(if byte == b'{' { Expect::KeyOrEnd } else { Expect::ValueOrEnd }));
             }
             b'"' => self.string()?,
             b't' => self.word(

@@ -6,8 +6,8 @@ use serde_json::{Map, Number, Value};
 /// Where we are, as a chain of borrowed steps: a path is only spelled out when something is wrong.
 enum Step<'a> {
     Root,
-    Field(&'a Step<'a>, &'a str),
-    Item(&'a Step<'a>, usize),
+    Field(&'a Self, &'a str),
+    Item(&'a Self, usize),
 }
 
 impl Step<'_> {
@@ -23,7 +23,7 @@ impl Step<'_> {
             }
             Self::Item(parent, index) => {
                 parent.spell(out);
-                out.push_str(&format!("[{index}]"));
+                out.extend(["[", &index.to_string(), "]"]);
             }
         }
     }

@@ -59,7 +59,7 @@ impl Encoder {
             ))),
             View::Table(version) => {
                 let meta = json!({ "resourceVersion": object.resource_version() });
-                Ok(self.printer(resource, version).table(&[object], meta, headings))
+                Ok(self.printer(resource, version).table(&[object], &meta, headings))
             }
         }
     }
@@ -91,7 +91,7 @@ impl Encoder {
                 )));
             }
             View::Table(version) => {
-                self.printer(resource, version).table(&values().collect::<Vec<_>>(), meta, true)
+                self.printer(resource, version).table(&values().collect::<Vec<_>>(), &meta, true)
             }
         };
         self.write(&value)
@@ -104,15 +104,15 @@ impl Encoder {
                 let text = serde_saphyr::to_string(&sorted(value)).map_err(Failure::internal)?;
                 Ok(text.into())
             }
-            (Format::Json, true) => lines(serde_json::to_vec_pretty(value).map_err(Failure::internal)?),
-            (Format::Json, false) => lines(serde_json::to_vec(value).map_err(Failure::internal)?),
+            (Format::Json, true) => serde_json::to_vec_pretty(value).map(lines).map_err(Failure::internal),
+            (Format::Json, false) => serde_json::to_vec(value).map(lines).map_err(Failure::internal),
         }
     }
 }
 
-fn lines(mut bytes: Vec<u8>) -> Answer<Bytes> {
+fn lines(mut bytes: Vec<u8>) -> Bytes {
     bytes.push(b'\n');
-    Ok(bytes.into())
+    bytes.into()
 }
 
 fn with_newline(bytes: &Bytes) -> Bytes {

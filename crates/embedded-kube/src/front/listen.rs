@@ -23,7 +23,7 @@ use super::{Caller, Front};
 
 const MOST_CONNECTIONS: usize = 2048;
 const HANDSHAKE: Duration = Duration::from_secs(10);
-const HEAD: Duration = Duration::from_secs(60);
+const HEAD: Duration = Duration::from_mins(1);
 const PING: Duration = Duration::from_secs(30);
 const GRACE: Duration = Duration::from_secs(3);
 

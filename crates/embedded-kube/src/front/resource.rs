@@ -31,9 +31,8 @@ use crate::{
 impl Front {
     pub(super) async fn resource<B>(
         &self,
-        head: &Head,
+        (head, user): (&Head, &User),
         body: B,
-        user: &User,
         address: Address,
         record: &mut Record,
     ) -> Result<Answer<Response>, Broken>

@@ -52,7 +52,7 @@ pub struct Printer<'a> {
 
 impl Printer<'_> {
     /// A table of these objects. Later events of a watch carry no headings.
-    pub fn table(&self, objects: &[Value], list_meta: Value, headings: bool) -> Value {
+    pub fn table(&self, objects: &[Value], list_meta: &Value, headings: bool) -> Value {
         let columns: Value =
             if headings { self.resource.columns.iter().map(definition).collect() } else { Value::Null };
         json!({

@@ -185,7 +185,7 @@ impl<'a> Query<'a> {
                 "x-k8s-aws-id" => cluster,
                 _ => return Err(Refusal::Signature),
             };
-            headers.push_str(&format!("{header}:{value}\n"));
+            headers.extend([header, ":", value, "\n"]);
         }
         let empty = hex(&Sha256::digest(b""));
         Ok(format!("GET\n/\n{}\n{headers}\n{signed}\n{empty}", pairs.join("&")))
@@ -203,7 +203,8 @@ pub fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
 }
 
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
