@@ -7,7 +7,7 @@ mod syntax;
 mod value;
 
 use serde::de::DeserializeSeed;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
 use self::value::Seen;
@@ -27,8 +27,8 @@ const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "applicatio
 /// `kind` is what the endpoint expects; it is named in the text of a refusal.
 pub fn decode(content_type: &str, body: &[u8], kind: &str) -> Answer<(Value, Vec<String>)> {
     match content_type {
-        "" | "application/json" => json(body).map_err(|why| unrecognized(kind, &why, body)),
-        "application/yaml" => yaml(body).map_err(|why| unrecognized(kind, &why, body)),
+        "" | "application/json" => json(body).and_then(object).map_err(|why| unrecognized(kind, &why, body)),
+        "application/yaml" => yaml(body).and_then(object).map_err(|why| unrecognized(kind, &why, body)),
         "application/vnd.kubernetes.protobuf" => {
             // The envelope names the type; these two only stand in where it does not.
             let expected = types::Expected { group: "", version: "v1", kind };
@@ -36,6 +36,20 @@ pub fn decode(content_type: &str, body: &[u8], kind: &str) -> Answer<(Value, Vec
         }
         _ => Err(unsupported(&ACCEPTED)),
     }
+}
+
+/// Only an object has a type; nothing at all is an empty one.
+fn object((value, problems): (Value, Vec<String>)) -> Result<(Value, Vec<String>), String> {
+    let what = match value {
+        Value::Object(_) => return Ok((value, problems)),
+        Value::Null => return Ok((Value::Object(Map::new()), problems)),
+        Value::Array(_) => "array",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+    };
+    let fields = r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+    Err(format!("json: cannot unmarshal {what} into Go value of type {fields}"))
 }
 
 /// The media type of a body is none that we read.
@@ -74,8 +88,7 @@ pub fn yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
         Ok(value) => Ok((value, Vec::new())),
         Err(first) => {
             let loose = yaml_options(DuplicateKeyPolicy::LastWins);
-            let value = yaml_with(text, loose)
-                .map_err(|why| format!("error converting YAML to JSON: yaml: {why}"))?;
+            let value = yaml_with(text, loose).map_err(|why| malformed_yaml(&why))?;
             Ok((value, vec![duplicate_key(&first)]))
         }
     }
@@ -92,6 +105,17 @@ fn yaml_with(text: &str, options: serde_saphyr::Options) -> Result<Value, serde_
     })
 }
 
+/// In the words of the real server's reader, which names no line if it is the first.
+fn malformed_yaml(why: &serde_saphyr::Error) -> String {
+    let text = why.without_snippet().to_string();
+    let text = text.lines().next().unwrap_or_default();
+    let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
+    match why.location().map_or(0, |at| at.line()) {
+        0 | 1 => format!("yaml: {text}"),
+        line => format!("yaml: line {line}: {text}"),
+    }
+}
+
 fn duplicate_key(why: &serde_saphyr::Error) -> String {
     let line = why.location().map_or(0, |at| at.line());
     let key = match why.without_snippet() {
@@ -102,7 +126,7 @@ fn duplicate_key(why: &serde_saphyr::Error) -> String {
 }
 
 fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Failure {
-    let text = if why.starts_with("error converting YAML") {
+    let text = if why.starts_with("yaml: ") {
         why.to_owned()
     } else {
         format!("couldn't get version/kind; json parse error: {why}")
@@ -150,6 +174,26 @@ mod tests {
             "the object provided is unrecognized (must be of type Secret): couldn't get version/kind; json parse error: unexpected end of JSON input ({\"a\":)"
         );
         assert_eq!(failure.code(), 400);
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_type() {
+        let failure = decode("", b"[]", "ConfigMap").unwrap_err();
+        assert_eq!(
+            failure.message(),
+            r#"the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" } (5b5d)"#
+        );
+        assert_eq!(decode("", b"null", "ConfigMap").unwrap().0, json!({}));
+        assert_eq!(decode("application/yaml", b"", "ConfigMap").unwrap().0, json!({}));
+    }
+
+    #[test]
+    fn malformed_yaml_is_told_with_its_line_unless_that_is_the_first() {
+        let failure = decode("application/yaml", b"a: b: c", "ConfigMap").unwrap_err();
+        assert_eq!(
+            failure.message(),
+            "the object provided is unrecognized (must be of type ConfigMap): yaml: mapping values are not allowed in this context (613a20623a2063)"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::{AUTHENTICATED, Attributes};
 use crate::{
-    failure::{Answer, Failure},
+    failure::{Answer, Failure, quoted},
     request::User,
 };
 
@@ -39,9 +39,29 @@ pub fn asked(headers: &HeaderMap) -> Answer<Option<Asked>> {
         if groups.is_empty() && uid.is_empty() && extra.is_empty() {
             return Ok(None);
         }
-        return Err(Failure::internal("requested impersonation without impersonating a user"));
+        return Err(Failure::bad_request(format!(
+            "requested {} without impersonating a user name",
+            in_go(&uid, &groups, &extra)
+        )));
     }
     Ok(Some(Asked { name, uid, groups, extra }))
+}
+
+/// The real server prints its own value here.
+fn in_go(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> String {
+    let list = |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
+    let groups = match groups {
+        [] => "[]string(nil)".to_owned(),
+        some => format!("[]string{{{}}}", list(some)),
+    };
+    let pairs: Vec<String> =
+        extra.iter().map(|(key, values)| format!("{}:[]string{{{}}}", quoted(key), list(values))).collect();
+    let extra = match pairs.as_slice() {
+        [] => "map[string][]string(nil)".to_owned(),
+        some => format!("map[string][]string{{{}}}", some.join(", ")),
+    };
+    let uid = quoted(uid);
+    format!("&user.DefaultInfo{{Name:\"\", UID:{uid}, Groups:{groups}, Extra:{extra}}}")
 }
 
 impl Asked {

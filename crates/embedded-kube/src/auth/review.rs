@@ -58,7 +58,7 @@ impl Auth {
     fn access_review(&self, resource: &Resource, spec: &Value, user: &User) -> Answer<Value> {
         let faults = access_faults(spec, resource);
         if !faults.is_empty() {
-            return Err(Failure::invalid(&resource.id.group, &resource.kind, "", &faults));
+            return Err(refused(resource, &faults));
         }
         let attributes = match given(spec, "resourceAttributes") {
             Some(wanted) => attributes(wanted),
@@ -115,6 +115,11 @@ impl Auth {
     }
 }
 
+/// The real server has forgotten the kind by then.
+fn refused(resource: &Resource, faults: &[FieldError]) -> Failure {
+    Failure::invalid(&resource.id.group, "", "", faults)
+}
+
 fn check_type(resource: &Resource, asked: &Value) -> Answer<()> {
     let (kind, version) = (text(asked, &["kind"]), text(asked, &["apiVersion"]));
     let right = (kind.is_empty() || kind == resource.kind)
@@ -122,9 +127,11 @@ fn check_type(resource: &Resource, asked: &Value) -> Answer<()> {
     if right && asked.is_object() {
         return Ok(());
     }
+    let short = version.rsplit('/').next().unwrap_or_default();
+    let package = resource.id.group.split('.').next().unwrap_or_default();
     Err(Failure::bad_request(format!(
-        "{kind} in version \"{version}\" cannot be handled as a {}: no kind \"{kind}\" is registered for version \"{version}\"",
-        resource.kind
+        "{kind} in version \"{short}\" cannot be handled as a {own}: converting ({short}.{kind}) to ({package}.{own}): unknown conversion",
+        own = resource.kind
     )))
 }
 
@@ -162,7 +169,7 @@ fn local(namespace: &str, asked: &Value, resource: &Resource) -> Answer<()> {
     if named != own {
         let fault =
             FieldError::invalid("spec.resourceAttributes.namespace", named, "must match metadata.namespace");
-        return Err(Failure::invalid(&resource.id.group, &resource.kind, "", &[fault]));
+        return Err(refused(resource, &[fault]));
     }
     if own != namespace {
         let text = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");

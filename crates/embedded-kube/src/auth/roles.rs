@@ -11,11 +11,18 @@ const EDIT_LABEL: &str = "rbac.authorization.k8s.io/aggregate-to-edit";
 const VIEW_LABEL: &str = "rbac.authorization.k8s.io/aggregate-to-view";
 
 fn on(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Value {
-    json!({ "verbs": verbs, "apiGroups": groups, "resources": resources })
+    json!({ "verbs": sorted(verbs), "apiGroups": sorted(groups), "resources": sorted(resources) })
 }
 
 fn at(urls: &[&str]) -> Value {
-    json!({ "verbs": ["get"], "nonResourceURLs": urls })
+    json!({ "verbs": ["get"], "nonResourceURLs": sorted(urls) })
+}
+
+/// The real server's rules are sorted, whatever order says more to a reader.
+fn sorted<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let mut words = words.to_vec();
+    words.sort_unstable();
+    words
 }
 
 fn metadata(name: &str, label: Option<&str>) -> Value {
@@ -78,6 +85,8 @@ pub fn cluster_roles() -> Vec<Value> {
     ]);
     let monitoring = at(&[
         "/metrics",
+        "/flagz",
+        "/statusz",
         "/metrics/slis",
         "/livez",
         "/readyz",

@@ -38,7 +38,7 @@ fn service() -> Value {
         "spec": {
             "clusterIP": "10.96.0.1",
             "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443 }],
-            "sessionAffinity": "None", "type": "ClusterIP",
+            "sessionAffinity": "None", "type": "ClusterIP", "ipFamilyPolicy": "SingleStack",
         },
     })
 }

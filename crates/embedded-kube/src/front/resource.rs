@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use http::{Method, header};
 use hyper::body::Body as HttpBody;
+use serde_json::{Value, json};
 
 use super::{
     Backend, BoxError, Front, Head, Record,
@@ -20,12 +21,14 @@ use super::{
     watch::{self, Framing},
 };
 use crate::{
-    decode,
+    clock, decode,
     failure::{Answer, Failure},
     faults::{Call, Effect},
-    object::Meta,
-    registry::Resource,
+    object::{self, Meta, MetaMut},
+    patch::{self, Writer},
+    registry::{Resource, api_version},
     request::{Body, Events, Reply, Request, User, Verb},
+    types,
 };
 
 impl Front {
@@ -104,12 +107,16 @@ impl Front {
     /// Reviews and token requests: objects that are answered, not stored.
     async fn virtual_reply(&self, request: Request, is_token: bool) -> Answer<Reply> {
         let kind = if is_token { "TokenRequest" } else { request.resource.kind.as_str() };
-        let (asked, _) = decode::decode(&request.content_type, &request.body, kind)?;
-        let object = if is_token {
+        let (mut asked, _) = decode::decode(&request.content_type, &request.body, kind)?;
+        let owned = own(&request, &mut asked, kind);
+        let mut object = if is_token {
             self.0.auth.token_request(&request.namespace, &request.name, &asked)?
         } else {
             self.0.auth.review(&request.resource, &request.namespace, &request.user, asked).await?
         };
+        if let Some(owned) = owned {
+            object.set_meta("managedFields", owned);
+        }
         Ok(Reply::Object { code: 201, object: Body::Value(object), warnings: Vec::new() })
     }
 
@@ -134,6 +141,37 @@ impl Front {
         let lines = lines.take_until(async move { stopping.cancelled().await });
         Ok(respond::streaming(200, "application/json", Payload::Stream(Box::pin(lines))))
     }
+}
+
+/// Who asked what in a review, in the form in which stored objects have it. It goes back with the answer.
+fn own(request: &Request, asked: &mut Value, kind: &str) -> Option<Value> {
+    if matches!(kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
+        return None;
+    }
+    if kind == "TokenRequest"
+        && let Some(seconds) = object::at_mut(asked, &["spec", "expirationSeconds"])
+        && seconds.is_null()
+    {
+        *seconds = 3600.into();
+    }
+    let group = if kind == "TokenRequest" { "authentication.k8s.io" } else { &request.resource.id.group };
+    let shape = types::shape_of(group, "v1", kind)?;
+    let agent = request.agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown");
+    let named = request.options.field_manager.as_str();
+    let writer = Writer {
+        manager: if named.is_empty() { agent } else { named },
+        api_version: &api_version(group, "v1"),
+        kind,
+        subresource: &request.subresource,
+        reset: &[],
+        replicas: "",
+        now: clock::now(),
+    };
+    let mut owned =
+        json!({ "apiVersion": writer.api_version, "kind": kind, "metadata": {}, "spec": asked.get("spec") });
+    // What does not fit its shape has no owners; whether it is refused is decided elsewhere.
+    patch::track(None, &mut owned, &shape, &writer).ok()?;
+    owned.drop_meta("managedFields")
 }
 
 fn note(record: &mut Record, head: &Head, address: &Address, verb: Option<Verb>) {

@@ -41,15 +41,6 @@ impl Rule {
         }
     }
 
-    /// What `system:masters` may.
-    pub fn everything() -> Vec<Self> {
-        let all = || vec!["*".to_owned()];
-        vec![
-            Self { verbs: all(), groups: all(), resources: all(), ..Self::default() },
-            Self { verbs: all(), urls: all(), ..Self::default() },
-        ]
-    }
-
     /// Whether this rule alone allows it.
     pub fn allows(&self, wanted: &Attributes) -> bool {
         if !has(&self.verbs, &wanted.verb) {
