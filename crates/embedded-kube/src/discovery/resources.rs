@@ -122,7 +122,9 @@ fn add_names(value: &mut Value, resource: &Resource) {
 /// Changes when the version that is stored does.
 fn storage_hash(resource: &Resource) -> String {
     let group = resource.storage.split('/').next().unwrap_or_default();
-    let text = format!("{group}/{}/{}", resource.storage_version, resource.kind);
+    // The real server still writes CRDs as their first version.
+    let version = if group == "apiextensions.k8s.io" { "v1beta1" } else { &resource.storage_version };
+    let text = format!("{group}/{version}/{}", resource.kind);
     let digest = Sha256::digest(text.as_bytes());
     STANDARD.encode(digest.iter().copied().take(8).collect::<Vec<u8>>())
 }

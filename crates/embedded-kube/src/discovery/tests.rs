@@ -122,6 +122,10 @@ fn core_is_listed_with_its_subresources() {
     assert_eq!(find("pods/binding")["kind"], "Binding");
     assert_eq!(find("namespaces/finalize")["verbs"], json!(["update"]));
     assert_eq!(find("serviceaccounts/token")["kind"], "TokenRequest");
+    assert_eq!(
+        read("/apis/apiextensions.k8s.io/v1", "")["resources"][0]["storageVersionHash"],
+        "jfWCUB31mvA="
+    );
     assert_eq!(read("/apis/events.k8s.io/v1", "")["resources"][0]["storageVersionHash"], "r2yiGXH7wu8=");
 }
 

@@ -18,8 +18,9 @@ const ALWAYS: [&str; 5] = [
     "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta",
     "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
-    "io.k8s.apimachinery.pkg.apis.meta.v1.Status",
+    STATUS,
 ];
+const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 /// Kinds that every group has.
 const COMMON: [&str; 1] = ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"];
 
@@ -67,6 +68,9 @@ fn parts(members: &[&Resource], dialect: Dialect) -> (Map<String, Value>, Map<St
             schema["x-kubernetes-group-version-kind"] =
                 json!([{"group": kind.group, "kind": kind.name, "version": kind.version}]);
         }
+    }
+    if let Some(schema) = all.get_mut(STATUS) {
+        schema["x-kubernetes-group-version-kind"] = json!([{"group": "", "kind": "Status", "version": "v1"}]);
     }
     for model in COMMON {
         if let Some(schema) = all.get_mut(model) {

@@ -70,9 +70,10 @@ fn referred(kind: &GoType) -> Option<&'static str> {
 }
 
 fn struct_schema(go: &GoStruct, descriptions: &Descriptions, dialect: Dialect) -> Value {
+    let required: Vec<&str> =
+        go.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let mut fields: Vec<&GoField> = go.fields.iter().collect();
     fields.sort_by_key(|field| field.name);
-    let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let properties: Map<String, Value> = fields
         .into_iter()
         .map(|field| {

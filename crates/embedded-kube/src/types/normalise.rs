@@ -132,6 +132,7 @@ fn zero(kind: &GoType) -> Value {
 /// The default that schemas name for a value that is always written.
 pub fn zero_default(kind: &GoType) -> Value {
     match kind {
+        GoType::Pointer(inner) => zero_default(inner),
         GoType::String(..) => "".into(),
         GoType::Bool => false.into(),
         GoType::Int32 | GoType::Int64 | GoType::Float => 0.into(),
