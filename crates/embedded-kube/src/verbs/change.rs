@@ -123,7 +123,7 @@ pub fn advance(
             carry(&mut new, old, field);
         }
     }
-    if resource.rules.is_new_generation(&new, old) {
+    if part != Part::Status && resource.rules.is_new_generation(&new, old) {
         new.set_meta("generation", old.generation() + 1);
     }
     let mut errors = meta::check_change(&new, old);

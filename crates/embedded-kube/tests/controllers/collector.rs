@@ -154,3 +154,48 @@ async fn the_collector_names_the_uid_of_what_it_deletes_and_itself() {
     assert_eq!(deletes.len(), 1);
     assert_eq!(deletes[0].user, "system:serviceaccount:kube-system:generic-garbage-collector");
 }
+
+async fn widgets(cluster: &Cluster) {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    });
+    cluster.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
+    cluster
+        .until("the widgets", async || cluster.get("/apis/example.org/v1/namespaces/default/widgets").await)
+        .await;
+}
+
+#[tokio::test]
+async fn custom_resources_own_and_are_owned_like_all_others() {
+    let cluster = Cluster::start().await;
+    widgets(&cluster).await;
+    let path = "/apis/example.org/v1/namespaces/default/widgets";
+    let make = async |name: &str, owners: &[serde_json::Value]| {
+        let widget = json!({
+            "apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": name, "ownerReferences": owners},
+        });
+        cluster.create(path, widget).await["metadata"]["uid"].as_str().unwrap().to_owned()
+    };
+    let refer = |name: &str, uid: &str| json!({"apiVersion": "example.org/v1", "kind": "Widget", "name": name, "uid": uid, "blockOwnerDeletion": true});
+    let one = make("one", &[]).await;
+    let two = make("two", &[]).await;
+    make("child", &[refer("one", &one), refer("two", &two)]).await;
+    let map = cluster.config_map("default", "map", &[refer("two", &two)]).await;
+    make("leaf", &[owner("map", &map, true)]).await;
+    cluster.delete(&format!("{path}/one"), "Orphan").await;
+    cluster.until_gone(&format!("{path}/one")).await;
+    let child = cluster.get(&format!("{path}/child")).await.unwrap();
+    assert_eq!(child["metadata"]["ownerReferences"], json!([refer("two", &two)]));
+    cluster.delete(&format!("{path}/two"), "Foreground").await;
+    cluster.until_gone(&format!("{path}/two")).await;
+    assert_eq!(cluster.items(path).await, Vec::<serde_json::Value>::new());
+}

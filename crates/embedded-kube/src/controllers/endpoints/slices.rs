@@ -176,14 +176,19 @@ fn labels(service: &Value) -> Value {
 }
 
 fn empty_slice(service: &Value, family: Family, ports: &[Value]) -> Value {
-    json!({
+    let mut slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {
             "generateName": format!("{}-", service.name()), "namespace": service.namespace(),
             "labels": labels(service), "ownerReferences": [controller_ref(service, "v1", "Service")],
         },
-        "addressType": family.name(), "endpoints": [], "ports": ports,
-    })
+        "addressType": family.name(),
+    });
+    // An empty list would be a field that this controller manages.
+    if !ports.is_empty() {
+        slice["ports"] = ports.into();
+    }
+    slice
 }
 
 /// Slices with the same ports.
