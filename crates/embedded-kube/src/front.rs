@@ -242,6 +242,3 @@ where
         Ok(Err(why)) => Err(Failure::bad_request(why.to_string())),
     }
 }
-
-#[cfg(test)]
-mod tests;
