@@ -4,8 +4,22 @@ const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
+/// The real server counts bytes everywhere, and calls them characters in names.
 fn too_long(most: usize) -> String {
+    format!("must be no more than {most} characters")
+}
+
+fn too_many_bytes(most: usize) -> String {
     format!("must be no more than {most} bytes")
+}
+
+/// Only the length is told in bytes; the explanation of the letters stays.
+fn in_bytes(text: &str) -> String {
+    if text.starts_with("must be no more than") {
+        text.replace("characters", "bytes")
+    } else {
+        text.to_owned()
+    }
 }
 
 fn regex_error(what: &str, pattern: &str, examples: &[&str]) -> String {
@@ -83,7 +97,8 @@ pub fn qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 wrong.push("prefix part must be non-empty".to_owned());
             } else {
-                wrong.extend(dns1123_subdomain(prefix).into_iter().map(|text| format!("prefix part {text}")));
+                let faults = dns1123_subdomain(prefix).into_iter();
+                wrong.extend(faults.map(|text| format!("prefix part {}", in_bytes(&text))));
             }
             *name
         }
@@ -97,7 +112,7 @@ pub fn qualified_name(text: &str) -> Vec<String> {
     if name.is_empty() {
         wrong.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        wrong.push(format!("name part {}", too_long(63)));
+        wrong.push(format!("name part {}", too_many_bytes(63)));
     }
     if !is_qualified(name) {
         wrong.push(format!("name part {}", regex_error(what, QUALIFIED, &examples)));
@@ -114,7 +129,7 @@ pub fn label_key(text: &str) -> Vec<String> {
 pub fn label_value(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > 63 {
-        wrong.push(too_long(63));
+        wrong.push(too_many_bytes(63));
     }
     if !text.is_empty() && !is_qualified(text) {
         let what = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";

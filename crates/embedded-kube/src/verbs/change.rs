@@ -11,7 +11,7 @@ use crate::{
     object::{Meta, MetaMut, at},
     patch,
     registry::{Part, Resource},
-    request::{Body, Reply, Request},
+    request::{Body, Reply, Request, Verb},
     store::{Entry, Expect, WriteError},
 };
 
@@ -105,6 +105,7 @@ pub fn advance(
     tracking: Tracking,
 ) -> Answer<Next> {
     let resource = &request.resource;
+    check_uid(request, old, &new)?;
     check_version(request, old, &mut new)?;
     resource.rules.default(&mut new);
     intake::clean(&mut new, resource);
@@ -126,10 +127,10 @@ pub fn advance(
     if part != Part::Status && resource.rules.is_new_generation(&new, old) {
         new.set_meta("generation", old.generation() + 1);
     }
-    let mut errors = meta::check_change(&new, old);
+    let mut errors = meta::check_change(&new, old, resource);
     errors.extend(resource.rules.check_update(part, &new, old));
     if !errors.is_empty() {
-        return Err(Failure::invalid(&resource.id.group, &resource.kind, new.name(), &errors));
+        return Err(Failure::invalid(resource.error_group(), &resource.kind, new.name(), &errors));
     }
     intake::clean(&mut new, resource);
     Ok(settle(resource, new, old))
@@ -163,6 +164,24 @@ fn is_same(new: &mut Value, old: &Value) -> bool {
     times(new) == times(old)
 }
 
+/// Whoever replaces a whole object and names its uid means that very object.
+fn check_uid(request: &Request, old: &Value, new: &Value) -> Answer<()> {
+    let (resource, uid) = (&request.resource, new.uid());
+    if request.verb != Verb::Update || uid.is_empty() || uid == old.uid() {
+        return Ok(());
+    }
+    let group = if resource.custom { format!("{}/", resource.id.group) } else { String::new() };
+    let namespace = if resource.namespaced { format!("{}/", request.namespace) } else { String::new() };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+        resource.id.plural,
+        request.name,
+        old.uid()
+    );
+    Err(Failure::conflict(&resource.group_resource(), &request.name, &why))
+}
+
 fn check_version(request: &Request, old: &Value, new: &mut Value) -> Answer<()> {
     let resource = &request.resource;
     let given = new.resource_version();
@@ -176,17 +195,10 @@ fn check_version(request: &Request, old: &Value, new: &mut Value) -> Answer<()> 
     }
     if given.parse::<u64>().is_err() {
         let why = format!("strconv.ParseUint: parsing {}: invalid syntax", crate::failure::quoted(given));
-        let error = FieldError::invalid("metadata.resourceVersion", given, why);
-        return Err(Failure::invalid(&resource.id.group, &resource.kind, &request.name, &[error]));
+        return Err(Failure::new(500, "", why, None));
     }
     if given != old.resource_version() {
         return Err(Failure::modified(&resource.group_resource(), &request.name));
-    }
-    let uid = new.uid();
-    if !uid.is_empty() && uid != old.uid() {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", old.uid());
-        return Err(Failure::conflict(&resource.group_resource(), &request.name, &why));
     }
     Ok(())
 }

@@ -21,14 +21,8 @@ const SUFFIX_LENGTH: usize = 5;
 const GENERATED_LIMIT: usize = 63;
 
 /// Metadata that is the server's own.
-const SYSTEM: &[&str] = &[
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "generation",
-];
+const SYSTEM: &[&str] =
+    &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
 impl Server {
     pub(super) async fn create(&self, request: &Request) -> Answer<Reply> {
@@ -36,7 +30,13 @@ impl Server {
         let mut intake = intake::read(request, options.validation)?;
         let object = &mut intake.object;
         if !object.resource_version().is_empty() {
-            return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+            // The real server calls this a fault of its own, and clients have learned to read it so.
+            return Err(Failure::new(
+                500,
+                "",
+                "resourceVersion should not be set on objects to be created",
+                None,
+            ));
         }
         for field in SYSTEM {
             object.drop_meta(field);
@@ -97,7 +97,7 @@ impl Server {
             intake::clean(object, resource);
             return Ok(());
         }
-        Err(Failure::invalid(&resource.id.group, &resource.kind, object.name(), &errors))
+        Err(Failure::invalid(resource.error_group(), &resource.kind, object.name(), &errors))
     }
 
     /// `None` if the name is taken.

@@ -78,6 +78,10 @@ pub fn decide(resource: &Resource, options: &DeleteOptions, old: &Value, now: Ti
     }
     set_finalizers(&mut new, options);
     if new.finalizers().is_empty() {
+        // Kinds with a grace period show the end of it even where there is none.
+        if grace.is_some() {
+            mark(&mut new, old, now);
+        }
         return Ok(Next::Remove(new));
     }
     mark(&mut new, old, now);
@@ -208,11 +212,7 @@ pub fn read(request: &Request) -> Answer<DeleteOptions> {
     };
     let mut errors = options::check_dry_run(query);
     if !request.body.is_empty() {
-        let (body, _) = decode::decode(&request.content_type, &request.body, "DeleteOptions")?;
-        let kind = crate::object::text(&body, &["kind"]);
-        if !kind.is_empty() && kind != "DeleteOptions" {
-            return Err(Failure::bad_request("decoded object cannot be converted to DeleteOptions"));
-        }
+        let body = body_of(request)?;
         let word = |path: &[&str]| at(&body, path).and_then(Value::as_str).map(str::to_owned);
         let dry_run = at(&body, &["dryRun"]).and_then(Value::as_array).cloned().unwrap_or_default();
         if dry_run.iter().any(|value| value.as_str() != Some("All")) {
@@ -231,6 +231,32 @@ pub fn read(request: &Request) -> Answer<DeleteOptions> {
     // Less than nothing means "as soon as it can be".
     options.grace = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     Ok(options)
+}
+
+/// The options that are the body, or why it is none.
+fn body_of(request: &Request) -> Answer<Value> {
+    let (body, _) = match request.content_type.as_str() {
+        "" | "application/json" => decode::json(&request.body).map_err(|why| unversioned(&why))?,
+        other => decode::decode(other, &request.body, "DeleteOptions")?,
+    };
+    if !body.is_object() {
+        let kind = if body.is_array() { "array" } else { "value" };
+        return Err(unversioned(&format!(
+            "json: cannot unmarshal {kind} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
+        )));
+    }
+    let kind = crate::object::text(&body, &["kind"]);
+    if !kind.is_empty() && kind != "DeleteOptions" {
+        let version = crate::object::text(&body, &["apiVersion"]);
+        return Err(Failure::bad_request(format!(
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )));
+    }
+    Ok(body)
+}
+
+fn unversioned(why: &str) -> Failure {
+    Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
 }
 
 fn check(options: &DeleteOptions, dry_run: Vec<FieldError>) -> Answer<()> {

@@ -9,7 +9,7 @@ use crate::{
 
 impl Server {
     pub(super) fn get(&self, request: &Request) -> Answer<Reply> {
-        list::wait_for(&request.options.resource_version, self.store.revision())?;
+        list::not_before(list::number(&request.options.resource_version)?, self.store.revision())?;
         let entry = self.live(request)?;
         let object = viewer(&request.resource).show(&entry);
         Ok(Reply::Object { code: 200, object, warnings: Vec::new() })

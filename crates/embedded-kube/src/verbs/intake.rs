@@ -95,11 +95,9 @@ pub fn fit_namespace(object: &mut Value, request: &Request) -> Answer<()> {
     let given = object.namespace().to_owned();
     let expected = if request.resource.namespaced { request.namespace.as_str() } else { "" };
     if !given.is_empty() && given != expected {
-        // A namespace on a cluster-scoped object is refused by its own check, with a better text.
         if !request.resource.namespaced {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
+            object.drop_meta("namespace");
+            return Ok(());
         }
         return Err(Failure::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
@@ -113,6 +111,15 @@ pub fn fit_namespace(object: &mut Value, request: &Request) -> Answer<()> {
 
 /// Owners that are named twice are named once, with a warning.
 pub fn dedupe_owners(object: &mut Value, warnings: &mut Vec<String>) {
+    dedupe_owners_seen(object, "", warnings);
+}
+
+/// As [`dedupe_owners`], for an object that a patch made: the real server notices it later, and says so.
+pub fn dedupe_patched_owners(object: &mut Value, warnings: &mut Vec<String>) {
+    dedupe_owners_seen(object, " after mutating admission happens", warnings);
+}
+
+fn dedupe_owners_seen(object: &mut Value, when: &str, warnings: &mut Vec<String>) {
     let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
         return;
     };
@@ -128,7 +135,7 @@ pub fn dedupe_owners(object: &mut Value, warnings: &mut Vec<String>) {
     *owners = seen;
     if !doubles.is_empty() {
         warnings.push(format!(
-            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
             doubles.join(", ")
         ));
     }

@@ -76,8 +76,10 @@ impl Server {
     fn page(&self, request: &Request, filter: &Filter) -> Answer<List> {
         check(&request.options)?;
         let prefix = prefix(&request.resource, &request.namespace);
-        let limit =
-            request.options.limit.filter(|limit| *limit > 0).and_then(|limit| usize::try_from(limit).ok());
+        // Any revision will do, so the real server answers from its cache, and that one knows no pages.
+        let pages = request.options.resource_version != "0";
+        let limit = request.options.limit.filter(|limit| *limit > 0 && pages);
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
         let (moment, after) = start(&request.options, &prefix, self.store.revision())?;
         let at = match moment {
             Moment::Newest => None,
@@ -170,7 +172,9 @@ fn start(options: &Options, prefix: &str, newest: u64) -> Answer<(Moment, Option
         let moment = u64::try_from(token.revision).map_or(Moment::Newest, Moment::At);
         return Ok((moment, Some(token.key(prefix))));
     }
-    let wanted = wait_for(&options.resource_version, newest)?;
+    let wanted = number(&options.resource_version)
+        .map_err(|why| Failure::bad_request(format!("invalid resource version: {why}")))?;
+    not_before(wanted, newest)?;
     let exact = match options.resource_version_match.as_str() {
         "Exact" => true,
         // The older form: a page of one exact revision.
@@ -209,11 +213,10 @@ fn check(options: &Options) -> Answer<()> {
     super::options::refuse("ListOptions", &errors)
 }
 
-/// A revision as a number; one that has not happened yet is refused.
-pub fn wait_for(text: &str, newest: u64) -> Answer<u64> {
-    let wanted = parse(text)?;
+/// A revision that has not happened yet is refused.
+pub fn not_before(wanted: u64, newest: u64) -> Answer<()> {
     if wanted <= newest {
-        return Ok(wanted);
+        return Ok(());
     }
     let cause = Cause {
         reason: "ResourceVersionTooLarge".to_owned(),
@@ -225,17 +228,17 @@ pub fn wait_for(text: &str, newest: u64) -> Answer<u64> {
     Err(Failure::new(504, "Timeout", message, Some(details)))
 }
 
-/// A revision as a number; nothing is 0.
-pub fn parse(text: &str) -> Answer<u64> {
+/// A revision as a number; nothing is 0. A list calls it the client's fault, everything else the server's own.
+pub fn number(text: &str) -> Answer<u64> {
     if text.is_empty() {
         return Ok(0);
     }
     text.parse().map_err(|_| {
-        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", crate::failure::quoted(text));
-        Failure::bad_request(format!(
-            "resourceVersion: Invalid value: {}: {why}",
-            crate::failure::quoted(text)
-        ))
+        let given = crate::failure::quoted(text);
+        let why = format!(
+            "resourceVersion: Invalid value: {given}: strconv.ParseUint: parsing {given}: invalid syntax"
+        );
+        Failure::new(500, "", why, None)
     })
 }
 

@@ -26,17 +26,29 @@ pub fn check_new(object: &Value, resource: &Resource) -> Vec<FieldError> {
             errors.push(FieldError::invalid("metadata.name", object.name(), why));
         }
     }
-    check_namespace(object, resource, &mut errors);
-    check_common(object, &mut errors);
-    check_finalizers(object, &mut errors);
+    check_common(object, resource, &mut errors);
     errors
 }
 
-/// Faults of a changed object's metadata.
-pub fn check_change(object: &Value, old: &Value) -> Vec<FieldError> {
+/// Faults of a changed object's metadata, each as often as the real server finds it: once as those of any object, once as
+/// those of any update, and again by the checks of most kinds.
+pub fn check_change(object: &Value, old: &Value, resource: &Resource) -> Vec<FieldError> {
     let mut errors = Vec::new();
+    check_common(object, resource, &mut errors);
+    check_update(object, old, &mut errors);
+    if errors.is_empty() {
+        return errors;
+    }
+    if resource.id.group.is_empty() && matches!(resource.id.plural.as_str(), "configmaps" | "services") {
+        check_common(object, resource, &mut errors);
+    }
+    check_update(object, old, &mut errors);
+    errors
+}
+
+fn check_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if old.is_terminating() {
-        check_no_new_finalizers(object, old, &mut errors);
+        check_no_new_finalizers(object, old, errors);
     }
     for field in
         ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
@@ -47,9 +59,7 @@ pub fn check_change(object: &Value, old: &Value) -> Vec<FieldError> {
             errors.push(FieldError::invalid(format!("metadata.{field}"), value, "field is immutable"));
         }
     }
-    check_common(object, &mut errors);
-    check_finalizers(object, &mut errors);
-    errors
+    check_parts(object, errors);
 }
 
 fn check_namespace(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
@@ -67,7 +77,13 @@ fn check_namespace(object: &Value, resource: &Resource, errors: &mut Vec<FieldEr
     }
 }
 
-fn check_common(object: &Value, errors: &mut Vec<FieldError>) {
+fn check_common(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
+    check_namespace(object, resource, errors);
+    check_parts(object, errors);
+    check_finalizers(object, resource, errors);
+}
+
+fn check_parts(object: &Value, errors: &mut Vec<FieldError>) {
     check_labels(map(object, "labels"), errors);
     check_annotations(map(object, "annotations"), errors);
     check_owners(object, errors);
@@ -109,7 +125,7 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
     for owner in owners {
         let api_version = text(owner, &["apiVersion"]);
         let version = api_version.rsplit('/').next().unwrap_or_default();
-        if version.is_empty() {
+        if version.is_empty() || api_version.matches('/').count() > 1 {
             errors.push(FieldError::invalid(
                 format!("{field}.apiVersion"),
                 api_version,
@@ -141,12 +157,22 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_finalizers(object: &Value, errors: &mut Vec<FieldError>) {
+fn check_finalizers(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
     let field = "metadata.finalizers";
     let finalizers = object.finalizers();
     for name in &finalizers {
         for why in qualified_name(name) {
             errors.push(FieldError::invalid(field, name.as_str(), why));
+        }
+    }
+    // Custom resources may have any qualified name, built-in kinds want to know whose it is.
+    if !resource.custom && resource.id.plural != "customresourcedefinitions" {
+        let known = |name: &str| matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
+        for (place, name) in
+            finalizers.iter().enumerate().filter(|(_, name)| !name.contains('/') && !known(name))
+        {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(format!("{field}[{place}]"), name.as_str(), why));
         }
     }
     let has = |wanted: &str| finalizers.iter().any(|name| name == wanted);

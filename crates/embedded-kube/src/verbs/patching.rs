@@ -132,14 +132,16 @@ fn patched(request: &Request, options: &WriteOptions, old: &Value) -> Answer<(Va
         MERGE => patch::merge_patch(old, &request.body)?,
         _ => patch::strategic_merge(old, &request.body, &resource.shape)?,
     };
-    intake::fit_type(&mut new, resource)?;
+    if let Err(why) = intake::fit_type(&mut new, resource) {
+        return Err(unprocessable(&shown(request, &new), why.message()));
+    }
     if let Some(why) = types::check_types(&new, &resource.shape) {
         return Err(unprocessable(&shown(request, &new), &why));
     }
     let mut all = check_patch(request, options, &new)?;
     intake::clean(&mut new, resource);
     update::fit_name(&mut new, request)?;
-    intake::dedupe_owners(&mut new, &mut all);
+    intake::dedupe_patched_owners(&mut new, &mut all);
     Ok((new, all))
 }
 

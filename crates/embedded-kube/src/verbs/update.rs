@@ -67,8 +67,12 @@ pub fn fit_name(object: &mut Value, request: &Request) -> Answer<()> {
     intake::fit_namespace(object, request)?;
     let given = object.name().to_owned();
     if given.is_empty() {
-        object.set_meta("name", request.name.as_str());
-    } else if given != request.name {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            request.name
+        )));
+    }
+    if given != request.name {
         return Err(Failure::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",
             request.name

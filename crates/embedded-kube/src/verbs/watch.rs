@@ -33,7 +33,7 @@ impl Server {
         let options = &request.options;
         check(options)?;
         let filter = Filter::read(options, &request.resource)?;
-        let revision = list::wait_for(&options.resource_version, self.store.revision())?;
+        let revision = list::number(&options.resource_version)?;
         let prefix = prefix(&request.resource, &request.namespace);
         let viewer = viewer(&request.resource);
         let initial = options.send_initial_events.unwrap_or(revision == 0);
@@ -125,7 +125,7 @@ fn event(change: Change, object: Body) -> WatchEvent {
 
 fn bookmark(viewer: &Viewer, revision: u64, initial_end: bool) -> WatchEvent {
     let resource = viewer.resource();
-    let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+    let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if initial_end {
         metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
     }
