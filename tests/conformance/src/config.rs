@@ -5,6 +5,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Which servers are asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Servers {
+    /// Both, as far as they are there.
+    #[default]
+    Both,
+    /// The real one alone.
+    Real,
+    /// The embedded one alone, against the recordings.
+    Embedded,
+}
+
 /// Settings of one run.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
@@ -14,10 +26,8 @@ pub struct Settings {
     pub list: bool,
     /// Write the recordings and the document with the table anew.
     pub record: bool,
-    /// Leave the embedded server out.
-    pub without_embedded: bool,
-    /// Leave the real server out although it is there.
-    pub without_real: bool,
+    /// Which servers to ask.
+    pub servers: Servers,
     /// A missing real server is a failure.
     pub require_real: bool,
     /// Where the binaries of the real server are, if they are.
@@ -42,8 +52,8 @@ impl Settings {
             match argument.as_str() {
                 "--list" => settings.list = true,
                 "--record" => settings.record = true,
-                "--real-only" => settings.without_embedded = true,
-                "--embedded-only" => settings.without_real = true,
+                "--real-only" => settings.servers = Servers::Real,
+                "--embedded-only" => settings.servers = Servers::Embedded,
                 "--serial" => settings.at_once = 1,
                 flag if flag.starts_with('-') => {}
                 filter => settings.filters.push(filter.to_owned()),

@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{exec, pki::Pki};
 
-/// Controllers that the cases need. The publisher of the root certificate is left out: it puts a ConfigMap into every
+/// Controllers that the cases need. The publisher of the root certificate is left out: it puts a `ConfigMap` into every
 /// namespace at a moment of its own.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
     serviceaccount-token-controller,clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,\
@@ -37,7 +37,7 @@ pub struct RealKube {
     pub kubeconfig: PathBuf,
     // Dropped in this order: the controllers before the server before its store before the data.
     _processes: Vec<Child>,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl RealKube {
@@ -64,12 +64,12 @@ impl RealKube {
         )?;
         ready(&client, "/api/v1/namespaces/default/serviceaccounts/default", &home.join("kcm.log")).await?;
         compact(ports.etcd).await?;
-        Ok(Self { kubeconfig, _processes: vec![controllers, api, etcd], _directory: directory })
+        Ok(Self { kubeconfig, _processes: vec![controllers, api, etcd], directory })
     }
 
     /// The directory of the data, the logs and the keys.
     pub fn directory(&self) -> &Path {
-        self._directory.path()
+        self.directory.path()
     }
 }
 

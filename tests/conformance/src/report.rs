@@ -164,7 +164,9 @@ pub(crate) fn table(lines: &[Line], took: Duration) {
     let failing: Vec<&str> =
         lines.iter().filter(|line| !line.passes()).map(|line| line.id.as_str()).collect();
     say(&format!("{} cases, {} not passing, {:.1} s", lines.len(), failing.len(), took.as_secs_f32()));
-    failing.iter().for_each(|id| say(&format!("  {id}")));
+    for id in failing {
+        say(&format!("  {id}"));
+    }
 }
 
 /// Writes the table into the documents.

@@ -1,6 +1,6 @@
 //! Runs the cases against the servers and compares what they saw.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow};
 use futures::{StreamExt as _, future::BoxFuture, stream};
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{
     Context, Transcript,
-    config::Settings,
+    config::{Servers, Settings},
     diff::{Difference, differences},
     exec, normalise, recording,
     report::{self, Line},
@@ -61,7 +61,7 @@ impl Case {
         let hash = Sha256::digest(self.id().as_bytes());
         let mut token = String::from("c");
         for byte in hash.iter().take(3) {
-            token.push_str(&format!("{byte:02x}"));
+            let _ = write!(token, "{byte:02x}");
         }
         token
     }
@@ -99,7 +99,9 @@ pub async fn run(plan: Plan) -> Result<bool> {
     let Plan { cases, settings } = plan;
     let cases = chosen(cases, &settings)?;
     if settings.list {
-        cases.iter().for_each(|case| report::say(&case.id()));
+        for case in &cases {
+            report::say(&case.id());
+        }
         return Ok(true);
     }
     let started = Instant::now();
@@ -108,7 +110,7 @@ pub async fn run(plan: Plan) -> Result<bool> {
     let mut lines: Vec<Line> = stream::iter(&cases)
         .map(|case| judge(case, &subjects, &settings, &accepted))
         .buffer_unordered(settings.at_once)
-        .inspect(|line| report::progress(line))
+        .inspect(report::progress)
         .collect()
         .await;
     lines.sort_by(|left, right| left.id.cmp(&right.id));
@@ -145,7 +147,9 @@ impl Subjects {
             .filter(|kubectl| kubectl.is_file())
             .unwrap_or_else(|| PathBuf::from("kubectl"));
         let real = match &settings.real_bin {
-            Some(bin) if !settings.without_real => Some(Arc::new(Subject::real(bin, kubectl.clone()).await?)),
+            Some(bin) if settings.servers != Servers::Embedded => {
+                Some(Arc::new(Subject::real(bin, kubectl.clone()).await?))
+            }
             _ => None,
         };
         let kubectl_version = exec::kubectl_version(&kubectl).await;

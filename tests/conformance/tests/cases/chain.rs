@@ -1,4 +1,4 @@
-//! Deployment, ReplicaSet, Pod, EndpointSlice: who makes whom, and when somebody is ready.
+//! Deployment, `ReplicaSet`, Pod, `EndpointSlice`: who makes whom, and when somebody is ready.
 
 use conformance::{Answer, Case, Context, Outcome, Patch, Req, cases};
 use serde_json::{Value, json};

@@ -3,17 +3,16 @@
 use conformance::{Case, Context, Outcome, Patch, Req, cases};
 use serde_json::{Value, json};
 
-use super::{CM, DEPLOYMENTS, PODS, SECRETS, deployment, pod};
+use super::{CM, SECRETS};
 
 const SERVICES: &str = "/api/v1/namespaces/{ns}/services";
 const ACCOUNTS: &str = "/api/v1/namespaces/{ns}/serviceaccounts";
-const REPLICASETS: &str = "/apis/apps/v1/namespaces/{ns}/replicasets";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices";
 const ENDPOINTS: &str = "/api/v1/namespaces/{ns}/endpoints";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases";
 const EVENTS: &str = "/api/v1/namespaces/{ns}/events";
 const NEW_EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/{ns}/events";
-const NODES: &str = "/api/v1/nodes";
+pub(super) const NODES: &str = "/api/v1/nodes";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 pub(crate) fn cases() -> Vec<Case> {
@@ -30,16 +29,6 @@ pub(crate) fn cases() -> Vec<Case> {
         service_of_type_node_port,
         service_that_is_invalid,
         service_address_cannot_change,
-        pod_defaults,
-        pod_with_probes_and_volumes,
-        pod_that_is_invalid,
-        pod_resources,
-        pod_binding,
-        deployment_defaults,
-        deployment_that_is_invalid,
-        deployment_strategy_that_is_invalid,
-        replica_set_defaults,
-        replica_set_that_is_invalid,
         endpoint_slice,
         endpoint_slice_that_is_invalid,
         endpoints,
@@ -60,7 +49,6 @@ pub(crate) fn cases() -> Vec<Case> {
         cluster_role_and_binding,
         cluster_role_is_aggregated,
         binding_that_is_invalid,
-        replicas_that_are_negative,
     ]
 }
 
@@ -187,199 +175,6 @@ async fn service_address_cannot_change(c: &mut Context) -> Outcome {
         ))
         .await?;
     c.saw("another field", answer.at("/spec"));
-    Ok(())
-}
-
-async fn pod_defaults(c: &mut Context) -> Outcome {
-    c.post("create", PODS, pod("p")).await?;
-    let latest = json!({ "metadata": { "name": "q" }, "spec": { "containers": [{ "name": "c", "image": "i:1.2" }], "initContainers": [{ "name": "init", "image": "j:latest" }] } });
-    let answer = c.must(Req::post(PODS, latest)).await?;
-    c.saw(
-        "pull policies",
-        json!([
-            answer.at("/spec/containers/0/imagePullPolicy"),
-            answer.at("/spec/initContainers/0/imagePullPolicy")
-        ]),
-    );
-    Ok(())
-}
-
-async fn pod_with_probes_and_volumes(c: &mut Context) -> Outcome {
-    let spec = json!({
-        "containers": [{ "name": "c", "image": "i", "ports": [{ "containerPort": 80 }],
-            "livenessProbe": { "httpGet": { "port": 80 } }, "readinessProbe": { "tcpSocket": { "port": "http" } },
-            "env": [{ "name": "IP", "valueFrom": { "fieldRef": { "fieldPath": "status.podIP" } } }],
-            "volumeMounts": [{ "name": "s", "mountPath": "/s" }], "lifecycle": { "preStop": { "exec": { "command": ["true"] } } } }],
-        "volumes": [{ "name": "s", "secret": { "secretName": "x" } }, { "name": "m", "configMap": { "name": "y" } }, { "name": "e", "emptyDir": {} },
-            { "name": "p", "projected": { "sources": [{ "configMap": { "name": "z" } }] } }, { "name": "h", "hostPath": { "path": "/h" } },
-            { "name": "d", "downwardAPI": { "items": [{ "path": "l", "fieldRef": { "fieldPath": "metadata.labels" } }] } }],
-    });
-    let answer = c.must(Req::post(PODS, json!({ "metadata": { "name": "p" }, "spec": spec }))).await?;
-    c.saw("spec", answer.at("/spec"));
-    Ok(())
-}
-
-async fn pod_that_is_invalid(c: &mut Context) -> Outcome {
-    let with = |spec: Value| json!({ "metadata": { "name": "p" }, "spec": spec });
-    let container = |more: Value| {
-        let mut container = json!({ "name": "c", "image": "i" });
-        if let (Value::Object(container), Value::Object(more)) = (&mut container, more) {
-            container.extend(more);
-        }
-        with(json!({ "containers": [container] }))
-    };
-    c.post("no containers", PODS, with(json!({}))).await?;
-    c.post("no name", PODS, with(json!({ "containers": [{ "image": "i" }] }))).await?;
-    c.post("no image", PODS, with(json!({ "containers": [{ "name": "c" }] }))).await?;
-    c.post(
-        "names twice",
-        PODS,
-        with(json!({ "containers": [{ "name": "c", "image": "i" }, { "name": "c", "image": "i" }] })),
-    )
-    .await?;
-    c.post("a name that is no label", PODS, with(json!({ "containers": [{ "name": "C_1", "image": "i" }] })))
-        .await?;
-    c.post("port", PODS, container(json!({ "ports": [{ "containerPort": 0 }] }))).await?;
-    c.post("pull policy", PODS, container(json!({ "imagePullPolicy": "Sometimes" }))).await?;
-    c.post("env", PODS, container(json!({ "env": [{ "name": "" }] }))).await?;
-    c.post(
-        "a mount of nothing",
-        PODS,
-        container(json!({ "volumeMounts": [{ "name": "none", "mountPath": "/x" }] })),
-    )
-    .await?;
-    c.post(
-        "restart policy",
-        PODS,
-        with(json!({ "restartPolicy": "Sometimes", "containers": [{ "name": "c", "image": "i" }] })),
-    )
-    .await?;
-    Ok(())
-}
-
-async fn pod_resources(c: &mut Context) -> Outcome {
-    let with = |name: &str, resources: Value| json!({ "metadata": { "name": name }, "spec": { "containers": [{ "name": "c", "image": "i", "resources": resources }] } });
-    for (name, resources) in [
-        ("burstable", json!({ "requests": { "cpu": "0.5", "memory": "128Mi" } })),
-        ("guaranteed", json!({ "limits": { "cpu": 1, "memory": "1Gi" } })),
-        ("odd", json!({ "requests": { "cpu": "1500m", "memory": "1000000000" } })),
-    ] {
-        let answer = c.send(Req::post(PODS, with(name, resources))).await?;
-        c.saw(
-            name,
-            json!([answer.code, answer.at("/spec/containers/0/resources"), answer.at("/status/qosClass")]),
-        );
-    }
-    c.post(
-        "request above limit",
-        PODS,
-        with("above", json!({ "requests": { "cpu": "2" }, "limits": { "cpu": "1" } })),
-    )
-    .await?;
-    let answer = c.send(Req::post(PODS, with("none", json!({ "requests": { "cpu": "lots" } })))).await?;
-    c.saw("no quantity", json!([answer.code, answer.at("/message")]));
-    Ok(())
-}
-
-async fn pod_binding(c: &mut Context) -> Outcome {
-    c.make(NODES, json!({ "metadata": { "name": "node-{id}" } })).await?;
-    c.make(PODS, pod("p")).await?;
-    let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "p" }, "target": { "apiVersion": "v1", "kind": "Node", "name": "node-{id}" } });
-    c.post("bind", &format!("{PODS}/p/binding"), binding.clone()).await?;
-    let bound = c.must(Req::get(format!("{PODS}/p"))).await?;
-    c.saw("node", bound.at("/spec/nodeName"));
-    c.saw("conditions", bound.at("/status/conditions"));
-    c.post("again", &format!("{PODS}/p/binding"), binding.clone()).await?;
-    c.post("nobody", &format!("{PODS}/q/binding"), binding).await?;
-    Ok(())
-}
-
-async fn deployment_defaults(c: &mut Context) -> Outcome {
-    let mut object = deployment("d", 0);
-    object["spec"]["paused"] = json!(true);
-    let answer = c.must(Req::post(DEPLOYMENTS, object)).await?;
-    c.saw("spec", answer.at("/spec"));
-    c.saw("status", answer.at("/status"));
-    c.saw("metadata", answer.at("/metadata"));
-    let mut object = deployment("e", 0);
-    object["spec"]["paused"] = json!(true);
-    object["spec"].as_object_mut().map(|spec| spec.remove("replicas"));
-    let answer = c.must(Req::post(DEPLOYMENTS, object)).await?;
-    c.saw("replicas", answer.at("/spec/replicas"));
-    Ok(())
-}
-
-async fn deployment_that_is_invalid(c: &mut Context) -> Outcome {
-    c.post("no spec", DEPLOYMENTS, json!({ "metadata": { "name": "d" } })).await?;
-    let mut object = deployment("d", 0);
-    object["spec"]["selector"]["matchLabels"] = json!({ "app": "other" });
-    c.post("selector that does not fit", DEPLOYMENTS, object).await?;
-    let mut object = deployment("d", 0);
-    object["spec"]["selector"] = json!({});
-    c.post("empty selector", DEPLOYMENTS, object).await?;
-    let mut object = deployment("d", 0);
-    object["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
-    c.post("restart policy", DEPLOYMENTS, object).await?;
-    let mut object = deployment("d", 0);
-    object["spec"]["selector"] =
-        json!({ "matchExpressions": [{ "key": "app", "operator": "Like", "values": ["d"] }] });
-    c.post("selector operator", DEPLOYMENTS, object).await?;
-    Ok(())
-}
-
-async fn deployment_strategy_that_is_invalid(c: &mut Context) -> Outcome {
-    let with = |strategy: Value| {
-        let mut object = deployment("d", 0);
-        object["spec"]["strategy"] = strategy;
-        object
-    };
-    c.post("type", DEPLOYMENTS, with(json!({ "type": "Magic" }))).await?;
-    c.post(
-        "recreate with rolling",
-        DEPLOYMENTS,
-        with(json!({ "type": "Recreate", "rollingUpdate": { "maxSurge": 1 } })),
-    )
-    .await?;
-    c.post(
-        "both zero",
-        DEPLOYMENTS,
-        with(json!({ "rollingUpdate": { "maxSurge": 0, "maxUnavailable": 0 } })),
-    )
-    .await?;
-    c.post("percent", DEPLOYMENTS, with(json!({ "rollingUpdate": { "maxUnavailable": "150%" } }))).await?;
-    c.post("text", DEPLOYMENTS, with(json!({ "rollingUpdate": { "maxSurge": "many" } }))).await?;
-    Ok(())
-}
-
-fn replica_set(name: &str) -> Value {
-    let mut object = deployment(name, 0);
-    object["kind"] = json!("ReplicaSet");
-    object
-}
-
-async fn replica_set_defaults(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::post(REPLICASETS, replica_set("r"))).await?;
-    c.saw("spec", answer.at("/spec"));
-    c.saw("status", answer.at("/status"));
-    Ok(())
-}
-
-async fn replica_set_that_is_invalid(c: &mut Context) -> Outcome {
-    let mut object = replica_set("r");
-    object["spec"]["selector"]["matchLabels"] = json!({ "app": "other" });
-    c.post("selector", REPLICASETS, object).await?;
-    c.make(REPLICASETS, replica_set("s")).await?;
-    c.patch("selector is immutable", Patch::Merge, &format!("{REPLICASETS}/s"), json!({ "spec": { "selector": { "matchLabels": { "x": "y" } }, "template": { "metadata": { "labels": { "x": "y" } } } } })).await?;
-    Ok(())
-}
-
-async fn replicas_that_are_negative(c: &mut Context) -> Outcome {
-    let mut object = deployment("d", 0);
-    object["spec"]["replicas"] = json!(-1);
-    c.post("deployment", DEPLOYMENTS, object).await?;
-    let mut object = replica_set("r");
-    object["spec"]["replicas"] = json!(-1);
-    c.post("replica set", REPLICASETS, object).await?;
     Ok(())
 }
 

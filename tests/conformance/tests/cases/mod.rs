@@ -4,19 +4,24 @@ use conformance::Case;
 use serde_json::{Value, json};
 
 mod apply;
+mod apply_shapes;
 mod chain;
 mod crd;
+mod crd_refused;
 mod create;
 mod delete;
 mod discovery;
 mod errors;
 mod gc;
 mod kinds;
+mod kinds_workloads;
 mod kubectl;
+mod kubectl_changes;
 mod patch;
 mod read;
 mod review;
 mod schema;
+mod schema_rules;
 mod strategic;
 mod update;
 mod watch;
@@ -31,19 +36,24 @@ pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/{ns}/deployments"
 pub(crate) fn all() -> Vec<Case> {
     [
         apply::cases(),
+        apply_shapes::cases(),
         chain::cases(),
         crd::cases(),
+        crd_refused::cases(),
         create::cases(),
         delete::cases(),
         discovery::cases(),
         errors::cases(),
         gc::cases(),
         kinds::cases(),
+        kinds_workloads::cases(),
         kubectl::cases(),
+        kubectl_changes::cases(),
         patch::cases(),
         read::cases(),
         review::cases(),
         schema::cases(),
+        schema_rules::cases(),
         strategic::cases(),
         update::cases(),
         watch::cases(),
@@ -53,12 +63,12 @@ pub(crate) fn all() -> Vec<Case> {
     .collect()
 }
 
-/// A ConfigMap with one entry.
+/// A `ConfigMap` with one entry.
 pub(crate) fn cm(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "k": "v" } })
 }
 
-/// A ConfigMap with labels.
+/// A `ConfigMap` with labels.
 pub(crate) fn labelled(name: &str, labels: Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "labels": labels } })
 }
