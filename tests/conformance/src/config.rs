@@ -28,6 +28,8 @@ pub struct Settings {
     pub record: bool,
     /// Which servers to ask.
     pub servers: Servers,
+    /// Ask the embedded server without a socket.
+    pub in_process: bool,
     /// A missing real server is a failure.
     pub require_real: bool,
     /// Where the binaries of the real server are, if they are.
@@ -54,6 +56,7 @@ impl Settings {
                 "--record" => settings.record = true,
                 "--real-only" => settings.servers = Servers::Real,
                 "--embedded-only" => settings.servers = Servers::Embedded,
+                "--in-process" => settings.in_process = true,
                 "--serial" => settings.at_once = 1,
                 flag if flag.starts_with('-') => {}
                 filter => settings.filters.push(filter.to_owned()),

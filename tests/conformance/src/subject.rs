@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use embedded_kube::cluster::{EmbeddedKube, Listen};
 use kube::Client;
 use tempfile::TempDir;
 
@@ -22,6 +23,7 @@ pub struct Subject {
 /// What must live as long as the subject.
 enum Server {
     Real { _processes: RealKube },
+    Embedded { _cluster: EmbeddedKube },
 }
 
 impl Subject {
@@ -37,6 +39,19 @@ impl Subject {
             scratch: tempfile::tempdir()?,
             _server: Server::Real { _processes: server },
         })
+    }
+
+    /// The embedded server, in memory. It is asked over HTTPS like the real one, unless it is to be asked in process.
+    pub async fn embedded(kubectl: PathBuf, in_process: bool) -> Result<Self> {
+        let cluster = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await?;
+        // As on the real one, the first revisions are a past that is gone.
+        cluster.faults().expire_history();
+        let scratch = tempfile::tempdir()?;
+        let kubeconfig = scratch.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, cluster.kubeconfig().context("a cluster that listens has a kubeconfig")?)?;
+        let client = if in_process { cluster.client() } else { real::client(&kubeconfig).await? };
+        let server = Server::Embedded { _cluster: cluster };
+        Ok(Self { name: "embedded", client, kubeconfig, kubectl, scratch, _server: server })
     }
 
     /// The administrator's client.

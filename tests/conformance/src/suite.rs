@@ -152,8 +152,12 @@ impl Subjects {
             }
             _ => None,
         };
+        let embedded = match settings.servers {
+            Servers::Real => None,
+            _ => Some(Arc::new(Subject::embedded(kubectl.clone(), settings.in_process).await?)),
+        };
         let kubectl_version = exec::kubectl_version(&kubectl).await;
-        Ok(Self { real, embedded: None, kubectl_version })
+        Ok(Self { real, embedded, kubectl_version })
     }
 }
 
