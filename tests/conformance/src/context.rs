@@ -210,7 +210,12 @@ impl Context {
 
     pub(crate) async fn prepare(&self) -> Result<()> {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "{ns}" } });
-        self.make("/api/v1/namespaces", namespace).await.map(drop).context("make the namespace of the case")
+        self.make("/api/v1/namespaces", namespace).await.context("make the namespace of the case")?;
+        // What controllers put into every namespace comes a moment later; nobody should see it come.
+        for given in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
+            self.until(&format!("/api/v1/namespaces/{{ns}}/{given}"), |answer| answer.code == 200).await?;
+        }
+        Ok(())
     }
 }
 

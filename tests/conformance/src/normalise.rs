@@ -85,6 +85,17 @@ impl Chosen {
                         .collect(),
                 )
             }
+            // What a column is about is prose; that there is a description is not.
+            Value::Array(items) if key == "columnDefinitions" => items
+                .iter()
+                .map(|column| {
+                    let mut column = column.clone();
+                    if column["description"].as_str().is_some_and(|text| !text.is_empty()) {
+                        column["description"] = Value::from("PROSE");
+                    }
+                    column
+                })
+                .collect(),
             Value::Array(items) if depth > 0 => {
                 let mut items: Vec<Value> =
                     items.iter().map(|item| self.rewrite(key, item, depth - 1)).collect();
@@ -147,6 +158,8 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "MICROTIME"),
         (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
         (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "TIME"),
+        (r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----", "CERTIFICATE"),
+        (r"\bkube-api-access-[a-z0-9]{5}\b", "kube-api-access-GEN"),
         (r"\beyJ[\w-]+\.[\w-]+\.[\w-]+", "JWT"),
         (r"\b127\.0\.0\.1:\d+", "HOST"),
         (r"\b10\.96\.\d+\.\d+", "CLUSTERIP"),

@@ -22,14 +22,10 @@ use tokio::{
 
 use crate::{exec, pki::Pki};
 
-/// Controllers that the cases need. The publisher of the root certificate is left out: it puts a `ConfigMap` into every
-/// namespace at a moment of its own.
+/// Controllers that the cases need.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
-    serviceaccount-token-controller,clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,\
+    serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,endpoints-controller,endpointslice-controller,\
     endpointslice-mirroring-controller,deployment-controller,replicaset-controller";
-
-/// Admission that serves controllers which are not here: tokens mounted into pods, taints until a node is seen ready.
-const WITHOUT_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
 
 /// The running control plane.
 pub struct RealKube {
@@ -136,7 +132,6 @@ fn api_arguments(home: &Path, ports: &Ports) -> Vec<String> {
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--endpoint-reconciler-type=none".into(),
         "--allow-privileged=true".into(),
-        format!("--disable-admission-plugins={WITHOUT_ADMISSION}"),
     ]
 }
 
@@ -145,6 +140,7 @@ fn kcm_arguments(home: &Path, ports: &Ports) -> Vec<String> {
     vec![
         format!("--kubeconfig={}", file("kcm.kubeconfig")),
         format!("--service-account-private-key-file={}", file("sa.key")),
+        format!("--root-ca-file={}", file("ca.crt")),
         "--use-service-account-credentials=true".into(),
         "--leader-elect=false".into(),
         "--bind-address=127.0.0.1".into(),

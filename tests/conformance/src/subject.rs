@@ -48,7 +48,10 @@ impl Subject {
         cluster.faults().expire_history();
         let scratch = tempfile::tempdir()?;
         let kubeconfig = scratch.path().join("kubeconfig");
-        std::fs::write(&kubeconfig, cluster.kubeconfig().context("a cluster that listens has a kubeconfig")?)?;
+        std::fs::write(
+            &kubeconfig,
+            cluster.kubeconfig().context("a cluster that listens has a kubeconfig")?,
+        )?;
         let client = if in_process { cluster.client() } else { real::client(&kubeconfig).await? };
         let server = Server::Embedded { _cluster: cluster };
         Ok(Self { name: "embedded", client, kubeconfig, kubectl, scratch, _server: server })

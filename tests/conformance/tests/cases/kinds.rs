@@ -44,6 +44,7 @@ pub(crate) fn cases() -> Vec<Case> {
         node_that_is_invalid,
         service_account,
         the_default_service_account,
+        the_root_certificate,
         role_and_binding,
         role_that_is_invalid,
         cluster_role_and_binding,
@@ -81,8 +82,11 @@ async fn secret_types_that_want_keys(c: &mut Context) -> Outcome {
     ] {
         c.post(kind, SECRETS, json!({ "metadata": { "name": "s" }, "type": kind })).await?;
     }
-    let docker = json!({ "metadata": { "name": "s" }, "type": "kubernetes.io/dockerconfigjson", "stringData": { ".dockerconfigjson": "no json" } });
-    c.post("docker config that is no json", SECRETS, docker).await?;
+    let docker = json!({ "metadata": { "name": "s" }, "type": "kubernetes.io/dockerconfigjson",
+        "stringData": { ".dockerconfigjson": "no json" } });
+    let answer = c.send(Req::post(SECRETS, docker)).await?;
+    let cause = answer.at("/details/causes/0");
+    c.saw("docker config that is no json", json!([answer.code, cause["field"], cause["reason"]]));
     Ok(())
 }
 
@@ -214,7 +218,8 @@ async fn endpoints(c: &mut Context) -> Outcome {
 }
 
 async fn lease(c: &mut Context) -> Outcome {
-    let spec = json!({ "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T00:00:00.123456Z", "renewTime": "2026-01-01T00:00:00Z", "leaseTransitions": 1 });
+    let spec = json!({ "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T00:00:00.123456Z",
+        "renewTime": "2026-01-01T01:00:00.000000+01:00", "leaseTransitions": 1 });
     let made = c.post("create", LEASES, json!({ "metadata": { "name": "l" }, "spec": spec })).await?;
     c.saw(
         "times",
@@ -234,6 +239,12 @@ async fn lease_that_is_invalid(c: &mut Context) -> Outcome {
         .await?;
     c.post("transitions", LEASES, json!({ "metadata": { "name": "l" }, "spec": { "leaseTransitions": -1 } }))
         .await?;
+    c.post(
+        "without fractions",
+        LEASES,
+        json!({ "metadata": { "name": "l" }, "spec": { "renewTime": "2026-01-01T00:00:00Z" } }),
+    )
+    .await?;
     c.post("time", LEASES, json!({ "metadata": { "name": "l" }, "spec": { "renewTime": "yesterday" } }))
         .await?;
     Ok(())
@@ -361,6 +372,16 @@ async fn the_default_service_account(c: &mut Context) -> Outcome {
     c.must(Req::delete(format!("{ACCOUNTS}/default"))).await?;
     let again = c.until(&format!("{ACCOUNTS}/default"), |answer| answer.code == 200).await?;
     c.saw("comes back", again.at("/metadata/name"));
+    Ok(())
+}
+
+async fn the_root_certificate(c: &mut Context) -> Outcome {
+    c.get("certificate", &format!("{CM}/kube-root-ca.crt")).await?;
+    let first = c.must(Req::get(format!("{CM}/kube-root-ca.crt"))).await?;
+    c.must(Req::delete(format!("{CM}/kube-root-ca.crt"))).await?;
+    c.until(&format!("{CM}/kube-root-ca.crt"), |answer| answer.code == 200 && answer.uid() != first.uid())
+        .await?;
+    c.saw("comes back", true);
     Ok(())
 }
 

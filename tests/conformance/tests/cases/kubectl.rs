@@ -22,7 +22,8 @@ pub(crate) fn cases() -> Vec<Case> {
         describe_a_config_map,
         describe_a_custom_resource,
         describe_a_deployment,
-        describe_a_namespace_and_a_secret,
+        describe_a_namespace,
+        describe_a_secret,
         explain_built_in,
         explain_custom,
         wait_for_a_condition,
@@ -62,7 +63,8 @@ async fn get_wide_and_with_labels(c: &mut Context) -> Outcome {
 async fn get_yaml_and_json(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
     c.shell(&["get", "cm", "a", "-o", "yaml"]).await?;
-    c.shell(&["get", "cm", "-o", "yaml"]).await?;
+    c.make(SECRETS, json!({ "metadata": { "name": "s" } })).await?;
+    c.shell(&["get", "secrets", "-o", "yaml"]).await?;
     c.shell(&["get", "cm", "a", "-o", "yaml", "--show-managed-fields"]).await?;
     Ok(())
 }
@@ -76,7 +78,7 @@ async fn get_by_jsonpath_and_columns(c: &mut Context) -> Outcome {
 }
 
 async fn get_nothing(c: &mut Context) -> Outcome {
-    c.shell(&["get", "configmaps"]).await?;
+    c.shell(&["get", "leases"]).await?;
     c.shell(&["get", "pods,secrets"]).await?;
     Ok(())
 }
@@ -95,16 +97,17 @@ async fn get_watches(c: &mut Context) -> Outcome {
     let stdout = child.stdout.take().ok_or_else(|| anyhow::anyhow!("no output"))?;
     let mut lines = BufReader::new(stdout).lines();
     let mut seen: Vec<Value> = Vec::new();
-    for step in 0..4 {
+    for step in 0..5 {
         let line = tokio::time::timeout(std::time::Duration::from_secs(20), lines.next_line()).await??;
         seen.push(json!(line));
         match step {
-            0 => c.make(CM, cm("b")).await.map(drop)?,
-            1 => c
+            // After the two that are there.
+            1 => c.make(CM, cm("b")).await.map(drop)?,
+            2 => c
                 .must(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "data": { "k": "w" } })))
                 .await
                 .map(drop)?,
-            2 => c.must(Req::delete(format!("{CM}/b"))).await.map(drop)?,
+            3 => c.must(Req::delete(format!("{CM}/b"))).await.map(drop)?,
             _ => {}
         }
     }
@@ -199,8 +202,12 @@ async fn describe_a_deployment(c: &mut Context) -> Outcome {
     Ok(())
 }
 
-async fn describe_a_namespace_and_a_secret(c: &mut Context) -> Outcome {
+async fn describe_a_namespace(c: &mut Context) -> Outcome {
     c.shell(&["describe", "namespace", "{ns}"]).await?;
+    Ok(())
+}
+
+async fn describe_a_secret(c: &mut Context) -> Outcome {
     c.make(SECRETS, json!({ "metadata": { "name": "s" }, "stringData": { "k": "four" } })).await?;
     c.shell(&["describe", "secret", "s"]).await?;
     Ok(())

@@ -4,7 +4,7 @@ use conformance::{Answer, Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, 
 use serde_json::{Value, json};
 
 use super::{
-    CM, DEPLOYMENTS, PODS, cm, deployment,
+    CM, DEPLOYMENTS, PODS, SECRETS, cm, deployment,
     kubectl::{MANIFEST, discovered},
     w,
 };
@@ -191,9 +191,10 @@ async fn delete_by_selector(c: &mut Context) -> Outcome {
         c.make(CM, super::labelled(name, json!({ "tier": tier }))).await?;
     }
     c.shell(&["delete", "cm", "-l", "tier=web"]).await?;
-    c.shell(&["delete", "cm", "--all", "--dry-run=server"]).await?;
-    c.shell(&["delete", "cm", "--all"]).await?;
-    c.shell(&["delete", "cm", "--all"]).await?;
+    c.make(SECRETS, json!({ "metadata": { "name": "s" } })).await?;
+    c.shell(&["delete", "secrets", "--all", "--dry-run=server"]).await?;
+    c.shell(&["delete", "secrets", "--all"]).await?;
+    c.shell(&["delete", "secrets", "--all"]).await?;
     c.make(PODS, super::pod("p")).await?;
     c.shell(&["delete", "pod", "p", "--force", "--grace-period=0"]).await?;
     Ok(())

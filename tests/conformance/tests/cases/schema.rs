@@ -341,7 +341,8 @@ async fn printer_columns(c: &mut Context) -> Outcome {
     .await?;
     c.make(WIDGETS, widget("empty", json!({}))).await?;
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
-    c.see("list", Req::get(WIDGETS).header("accept", table)).await?;
+    let list = c.see("list", Req::get(WIDGETS).header("accept", table)).await?;
+    c.saw("a description", list.at("/columnDefinitions/2/description"));
     c.see("one", Req::get(format!("{WIDGETS}/full?includeObject=None")).header("accept", table)).await?;
     Ok(())
 }

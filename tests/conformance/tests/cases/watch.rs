@@ -70,7 +70,7 @@ async fn without_a_version_come_those_that_are_there(c: &mut Context) -> Outcome
         c.make(CM, cm(name)).await?;
     }
     let mut watch = c.watch(&format!("{CM}?watch=true")).await?;
-    let events = watch.take(2).await?;
+    let events = watch.take(3).await?;
     c.saw("events", briefly(&events));
     c.make(CM, cm("c")).await?;
     c.saw("then", briefly(&watch.take(1).await?));
@@ -79,9 +79,10 @@ async fn without_a_version_come_those_that_are_there(c: &mut Context) -> Outcome
 
 async fn at_version_zero_come_those_that_are_there(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    c.until(&format!("{CM}?resourceVersion=0"), |list| list.names() == json!(["a"])).await?;
+    c.until(&format!("{CM}?resourceVersion=0"), |list| list.names() == json!(["a", "kube-root-ca.crt"]))
+        .await?;
     let mut watch = c.watch(&format!("{CM}?watch=1&resourceVersion=0")).await?;
-    c.saw("events", briefly(&watch.take(1).await?));
+    c.saw("events", briefly(&watch.take(2).await?));
     Ok(())
 }
 
