@@ -6,6 +6,7 @@ mod completions;
 mod crds;
 mod destroy;
 mod files;
+mod kube;
 mod output;
 mod plan;
 mod progress;
@@ -38,6 +39,7 @@ Examples:
   capt render examples/quickstart.yaml -o out    the terraform directories, without running anything
   capt destroy examples/quickstart.yaml          undo it
   capt aws inventory                             everything that exists in the local AWS
+  capt kube                                      a Kubernetes API without a cluster, for kubectl
 
 Exit codes: 0 done, 1 refused by the input or the cloud, 2 usage, 3 interrupted, 70 a bug of ours.")]
 struct Cli {
@@ -57,6 +59,8 @@ enum Command {
     Completions(completions::Args),
     /// Destroy what the files asked for.
     Destroy(destroy::Args),
+    /// The Kubernetes API alone: serve it from a data directory.
+    Kube(kube::Args),
     /// Show what would change.
     Plan(plan::Args),
     /// Write the terraform directories, without AWS and without terraform.
@@ -139,6 +143,7 @@ async fn run(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Destroy(args) => Box::pin(destroy::run(&args, &outer)).await,
+        Command::Kube(args) => kube::run(&args, &outer).await,
         Command::Plan(args) => Box::pin(plan::run(&args, &outer)).await,
         Command::Render(args) => render::run(&args, &outer),
         Command::Version(args) => version::run(&args, &outer).await,

@@ -2,5 +2,6 @@
 
 pub mod admin;
 pub mod aws;
+pub mod kube;
 pub mod serve;
 pub mod venv;

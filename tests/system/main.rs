@@ -11,6 +11,7 @@
 
 mod capt;
 mod interruption;
+mod kube;
 mod local_aws;
 mod profiles;
 mod templates;

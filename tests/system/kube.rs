@@ -1,0 +1,94 @@
+//! `capt kube` with the kubectl of this machine: what a newcomer does with it.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A running `capt kube`, killed when it goes out of sight.
+struct Kube {
+    child: Child,
+    kubeconfig: String,
+}
+
+impl Kube {
+    #[expect(clippy::disallowed_methods, reason = "a test starts the command as its caller would")]
+    fn start(data: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_capt"))
+            .args(["kube", "--data"])
+            .arg(data)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut kubeconfig = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut kubeconfig).unwrap();
+        Self { child, kubeconfig: kubeconfig.trim().to_owned() }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "kubectl is the client under test")]
+    fn kubectl(&self, arguments: &[&str]) -> String {
+        let output = Command::new("kubectl")
+            .arg("--kubeconfig")
+            .arg(&self.kubeconfig)
+            .args(arguments)
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .expect("kubectl is on PATH");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success(),
+            "kubectl {arguments:?}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        text
+    }
+}
+
+impl Kube {
+    /// `kubectl wait` gives up on objects that have no conditions yet, with any server, so it is asked again.
+    fn until_established(&self) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let path = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Established')].status} {end}";
+        loop {
+            let seen = self.kubectl(&["get", "crds", "-o", path]);
+            if seen.split_whitespace().filter(|status| *status == "True").count() == 8 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "not all kinds are established: {seen}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Kube {
+    fn drop(&mut self) {
+        // Killed and not asked: whatever was answered must be there all the same.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn kubectl_applies_everything_and_finds_it_again_after_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let kube = Kube::start(data.path());
+    kube.kubectl(&["apply", "-f", "crds/"]);
+    kube.until_established();
+    let applied = kube.kubectl(&["apply", "-f", "examples/"]);
+    assert!(applied.contains("cluster.cluster.x-k8s.io/demo created"), "{applied}");
+    let table = kube.kubectl(&["get", "captclusters"]);
+    let columns: Vec<&str> = table.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(columns, ["NAME", "VPC-ID", "READY", "PHASE", "ENDPOINT", "AGE"]);
+    let explained = kube.kubectl(&["explain", "captcontrolplane.spec"]);
+    assert!(explained.contains("additionalFargateProfiles"), "{explained}");
+    let everything =
+        "captclusters,captcontrolplanes,clusters,workspacetemplates,workspacetemplateapplies,crds";
+    let before = kube.kubectl(&["get", everything, "-o", "json"]);
+    drop(kube);
+
+    let again = Kube::start(data.path());
+    assert_eq!(again.kubectl(&["get", everything, "-o", "json"]), before);
+}
