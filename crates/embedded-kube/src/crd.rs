@@ -21,8 +21,6 @@ use std::sync::Arc;
 pub use self::{
     definition::FINALIZER,
     keeper::{Cleaner, Keeper},
-    resources::resources,
-    status::settle,
 };
 use crate::registry::Rules;
 

@@ -44,6 +44,7 @@ pub struct Compiled {
 
 impl Compiled {
     /// Compiles a schema; one that is not structural is refused with everything that is wrong with it.
+    #[cfg(test)]
     pub fn new(schema: &Value) -> Result<Self, Vec<FieldError>> {
         let root = Schema::parse(schema);
         let faults = structural::check(&root, "openAPIV3Schema");
@@ -75,11 +76,6 @@ impl Compiled {
         Self { root, shape, rules }
     }
 
-    /// The schema itself.
-    pub fn schema(&self) -> &Schema {
-        &self.root
-    }
-
     /// Structure, for merging and applying.
     pub fn shape(&self) -> Shape {
         self.shape.clone()
@@ -91,6 +87,7 @@ impl Compiled {
     }
 
     /// Paths of what the schema does not know, sorted.
+    #[cfg(test)]
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
         fields::prune(&mut object.clone(), &self.root)
     }
@@ -102,6 +99,7 @@ impl Compiled {
     }
 
     /// All faults of an object; `old` is what it was before, on an update.
+    #[cfg(test)]
     pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = self.check_values(object, old);
         errors.extend(self.check_embedded(object));

@@ -1,4 +1,4 @@
-//! The part of kubectl's JSONPath that printer columns use: fields, items, wildcards, filters, descent.
+//! The part of kubectl's `JSONPath` that printer columns use: fields, items, wildcards, filters, descent.
 
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ enum Step {
     Slice(Option<i64>, Option<i64>),
     All,
     Descend,
-    Filter(Vec<Step>, Option<(Comparison, Operand)>),
+    Filter(Vec<Self>, Option<(Comparison, Operand)>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +214,7 @@ fn one<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
             found
         }
         Step::Filter(left, test) => {
-            children(value).into_iter().filter(|item| passes(item, left, test)).collect()
+            children(value).into_iter().filter(|item| passes(item, left, test.as_ref())).collect()
         }
     }
 }
@@ -238,7 +238,7 @@ fn item(value: &Value, index: i64) -> Option<&Value> {
     items.get(place(items.len(), index)).filter(|_| !beyond)
 }
 
-fn passes(item: &Value, left: &[Step], test: &Option<(Comparison, Operand)>) -> bool {
+fn passes(item: &Value, left: &[Step], test: Option<&(Comparison, Operand)>) -> bool {
     let found = follow(left, vec![item]);
     let Some((comparison, operand)) = test else { return !found.is_empty() };
     let right = match operand {

@@ -82,7 +82,9 @@ impl Keeper {
         let Ok(snapshot) = self.store.list(PREFIX, &Page::default()) else { return self.store.revision() };
         let present: BTreeSet<String> = snapshot.entries.iter().map(|(key, _)| key.to_string()).collect();
         let gone: Vec<String> = self.known.keys().filter(|key| !present.contains(*key)).cloned().collect();
-        gone.iter().for_each(|key| self.forget(key));
+        for key in &gone {
+            self.forget(key);
+        }
         for (key, entry) in &snapshot.entries {
             self.learn(key, entry);
         }

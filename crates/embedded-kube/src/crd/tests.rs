@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::{resources::resources, *};
 
 /// A small CRD that is in order.
 pub fn sample() -> Value {

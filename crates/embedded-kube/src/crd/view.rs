@@ -6,6 +6,7 @@ use crate::object::{at, text};
 
 /// `spec.names` or `status.acceptedNames`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "the API calls them so")]
 pub struct Names {
     pub plural: String,
     pub singular: String,

@@ -101,7 +101,7 @@ fn type_fault(schema: &Schema, value: &Value, path: &str, format: Option<&str>) 
     let fits = types.contains(&given) || whole || widened;
     let textual = value.is_string() || value.is_array();
     if let Some(format) = format {
-        if !textual && !(fits || given_format == format) {
+        if !textual && !fits && given_format != format {
             return Some(wrong_type(path, format, given_format));
         }
         if textual && !types.contains(&"number") && !types.contains(&"integer") {
@@ -276,14 +276,18 @@ fn one_of(schemas: &[Schema], value: &Value, path: &str, verdict: &mut Verdict) 
         }
     }
     if valid == 1 {
-        first.into_iter().for_each(|first| verdict.merge(first));
+        if let Some(first) = first {
+            verdict.merge(first);
+        }
         return;
     }
     let found =
         if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
     let text = format!("{} must validate one and only one schema (oneOf). {found}", quoted(path));
     verdict.add(Fault::whole(text));
-    best.into_iter().for_each(|best| verdict.merge(best));
+    if let Some(best) = best {
+        verdict.merge(best);
+    }
 }
 
 fn all_of(schemas: &[Schema], value: &Value, path: &str, verdict: &mut Verdict) {

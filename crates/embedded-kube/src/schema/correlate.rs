@@ -12,7 +12,7 @@ pub struct Correlated<'a> {
     pub schema: &'a Schema,
 }
 
-impl<'a> Correlated<'a> {
+impl Correlated<'_> {
     /// The pair below a key, if both have it and the schema describes it.
     pub fn key(self, key: &str) -> Option<Self> {
         Some(Self { new: self.new.get(key)?, old: self.old.get(key)?, schema: self.schema.child(key)? })

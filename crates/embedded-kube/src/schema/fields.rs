@@ -1,5 +1,7 @@
 //! What a schema does to an object before it is checked: unknown fields, nulls, defaults.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value};
 
 use super::parse::{Additional, Schema};
@@ -88,7 +90,7 @@ impl Walk {
     fn items(&mut self, list: &mut [Value], mut each: impl FnMut(&mut Self, &mut Value)) {
         let length = self.path.len();
         for (index, item) in list.iter_mut().enumerate() {
-            self.path.push_str(&format!("[{index}]"));
+            let _ = write!(self.path, "[{index}]");
             each(self, item);
             self.path.truncate(length);
         }
@@ -129,7 +131,9 @@ pub fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
         }),
         Value::Array(list) => {
             let items = schema.and_then(|it| it.items.as_deref());
-            list.iter_mut().for_each(|item| drop_nulls(item, items));
+            for item in list {
+                drop_nulls(item, items);
+            }
         }
         _ => {}
     }
@@ -155,7 +159,9 @@ pub fn default(value: &mut Value, schema: &Schema) {
         }
         Value::Array(list) => {
             if let Some(items) = schema.items.as_deref() {
-                list.iter_mut().for_each(|item| defaulted(item, items));
+                for item in list {
+                    defaulted(item, items);
+                }
             }
         }
         _ => {}

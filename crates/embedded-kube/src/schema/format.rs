@@ -146,7 +146,7 @@ fn is_base64(text: &str) -> bool {
     let data = text.trim_end_matches('=');
     let padding = text.len() - data.len();
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && padding <= 2
         && data.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
 }
@@ -339,14 +339,14 @@ fn is_isbn10(text: &str) -> bool {
     let check = if last == "X" { Some(10) } else { last.parse::<u32>().ok().filter(|_| last.len() == 1) };
     let numbers = digits(body);
     let sum: u32 = numbers.iter().zip(1..).map(|(digit, weight)| digit * weight).sum();
-    numbers.len() == 9 && body.len() == 9 && check.is_some_and(|check| (sum + 10 * check) % 11 == 0)
+    numbers.len() == 9 && body.len() == 9 && check.is_some_and(|check| (sum + 10 * check).is_multiple_of(11))
 }
 
 fn is_isbn13(text: &str) -> bool {
     let text = without_separators(text);
     let numbers = digits(&text);
     let sum: u32 = numbers.iter().zip([1, 3].into_iter().cycle()).map(|(digit, weight)| digit * weight).sum();
-    numbers.len() == 13 && text.len() == 13 && sum % 10 == 0
+    numbers.len() == 13 && text.len() == 13 && sum.is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {
@@ -361,5 +361,5 @@ fn is_credit_card(text: &str) -> bool {
             (_, double) => double,
         })
         .sum();
-    matches(&CREDIT_CARD, &numbers) && sum % 10 == 0
+    matches(&CREDIT_CARD, &numbers) && sum.is_multiple_of(10)
 }

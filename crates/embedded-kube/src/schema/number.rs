@@ -145,13 +145,13 @@ fn multiple(given: &Number, factor: f64, path: &str, verdict: &mut Verdict) {
         Some(whole) => {
             let factor = factor as i64;
             if factor <= 0 {
-                return verdict.add(not_positive(path, &factor.to_string(), factor.into()));
+                return verdict.add(not_positive(path, &factor.to_string(), &factor.into()));
             }
             (whole % factor == 0, factor.to_string())
         }
         None => {
             if factor <= 0.0 {
-                return verdict.add(not_positive(path, &plain(factor), factor.into()));
+                return verdict.add(not_positive(path, &plain(factor), &factor.into()));
             }
             let given = given.as_f64().unwrap_or_default();
             let times = if factor < 1.0 { 1.0 / factor * given } else { given / factor };
@@ -164,10 +164,10 @@ fn multiple(given: &Number, factor: f64, path: &str, verdict: &mut Verdict) {
     }
 }
 
-fn not_positive(path: &str, factor: &str, value: Value) -> Fault {
+fn not_positive(path: &str, factor: &str, value: &Value) -> Fault {
     Fault::invalid(
         path,
-        shown(&value),
+        shown(value),
         format!("factor MultipleOf declared for {path} must be positive: {factor}"),
     )
 }

@@ -15,6 +15,7 @@ const PATTERN_SIZE: usize = 4 << 20;
 
 /// One node of a schema.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of its own")]
 pub struct Schema {
     /// `type`; empty if not given.
     pub kind: String,
@@ -23,17 +24,17 @@ pub struct Schema {
     pub description: String,
     pub nullable: bool,
     pub default: Option<Value>,
-    pub properties: BTreeMap<String, Schema>,
+    pub properties: BTreeMap<String, Self>,
     pub additional: Option<Additional>,
-    pub items: Option<Box<Schema>>,
+    pub items: Option<Box<Self>>,
     pub required: Vec<String>,
     pub allowed: Vec<Value>,
     pub bounds: Bounds,
     pub pattern: Option<Pattern>,
-    pub all_of: Vec<Schema>,
-    pub any_of: Vec<Schema>,
-    pub one_of: Vec<Schema>,
-    pub not: Option<Box<Schema>>,
+    pub all_of: Vec<Self>,
+    pub any_of: Vec<Self>,
+    pub one_of: Vec<Self>,
+    pub not: Option<Box<Self>>,
     pub keep_unknown: bool,
     pub int_or_string: bool,
     pub embedded: bool,
@@ -66,7 +67,6 @@ pub struct Bounds {
     pub min_items: Option<i64>,
     pub max_properties: Option<i64>,
     pub min_properties: Option<i64>,
-    pub unique_items: bool,
 }
 
 /// `pattern`, compiled.
@@ -80,7 +80,8 @@ pub struct Pattern {
 /// One entry of `x-kubernetes-validations`.
 #[derive(Debug, Clone, Default)]
 pub struct Rule {
-    pub rule: String,
+    /// The expression.
+    pub text: String,
     pub message: String,
     pub message_expression: String,
     pub reason: Option<String>,
@@ -186,7 +187,6 @@ impl Bounds {
             min_items: count("minItems"),
             max_properties: count("maxProperties"),
             min_properties: count("minProperties"),
-            unique_items: flag(source, "uniqueItems"),
         }
     }
 }
@@ -228,7 +228,7 @@ fn go_error(error: &regex::Error, pattern: &str) -> String {
 impl Rule {
     fn read(source: &Value) -> Self {
         Self {
-            rule: text(source, "rule"),
+            text: text(source, "rule"),
             message: text(source, "message"),
             message_expression: text(source, "messageExpression"),
             reason: source.get("reason").and_then(Value::as_str).map(str::to_owned),

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn compiled(spec: Value) -> Compiled {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     Compiled::new(&schema).unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn faults(spec: Value, value: Value) -> Vec<String> {
     compiled(spec).check(&json!({"spec": value}), None).iter().map(ToString::to_string).collect()
 }

@@ -26,7 +26,7 @@ pub fn check(version: &Value, has_status: bool, path: &str, errors: &mut Vec<Fie
     let is_structural = unsupported.is_none() && values.is_empty();
     errors.extend(values);
     let mut found = Found::default();
-    node(source, path, Context { is_root: true, ..Context::default() }, &mut found);
+    node(source, path, &Context { is_root: true, ..Context::default() }, &mut found);
     let is_clean = found.schema.is_empty();
     errors.extend(found.schema);
     if is_structural && is_clean {
@@ -165,13 +165,13 @@ struct Context {
     no_default: Option<String>,
 }
 
-fn node(source: &Value, path: &str, context: Context, found: &mut Found) {
+fn node(source: &Value, path: &str, context: &Context, found: &mut Found) {
     let Some(map) = source.as_object() else { return };
-    keywords(map, source, path, &context, found);
+    keywords(map, source, path, context, found);
     structure(map, path, found);
     for (rest, child) in children(map) {
         let place = format!("{path}{rest}");
-        node(child, &place, context_of(&rest, source, &context), found);
+        node(child, &place, &context_of(&rest, source, context), found);
     }
     extensions(map, source, path, found);
     lists(map, source, path, found);

@@ -11,6 +11,7 @@ use crate::{
 
 /// What all versions have in common is judged once, under `spec` itself: which parts that is.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each part is on its own")]
 pub struct Hoisted {
     pub schema: bool,
     subresources: bool,

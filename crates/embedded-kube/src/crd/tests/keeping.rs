@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{created, sample};
 use crate::{
-    crd::{Cleaner, FINALIZER, Keeper, rules, settle},
+    crd::{Cleaner, FINALIZER, Keeper, rules, status::settle},
     failure::Answer,
     object::{Draft, Meta},
     registry::{Registry, Resource},

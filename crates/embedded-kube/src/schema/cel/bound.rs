@@ -21,7 +21,6 @@ fn steps(expression: &IdedExpr, width: u64) -> u64 {
         parts.iter().fold(1_u64, |total, part| total.saturating_add(steps(part, width)))
     };
     match &expression.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => 1,
         Expr::Call(call) => {
             let parts: Vec<&IdedExpr> = call.target.iter().map(AsRef::as_ref).chain(&call.args).collect();
             sum(&parts)
@@ -48,6 +47,6 @@ fn steps(expression: &IdedExpr, width: u64) -> u64 {
             total
         }
         Expr::Select(select) => sum(&[&select.operand]),
-        Expr::Struct(_) => 1,
+        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => 1,
     }
 }

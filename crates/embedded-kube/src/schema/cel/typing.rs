@@ -435,7 +435,7 @@ impl<'a> Checker<'_, 'a> {
                 }
                 Type::Bool
             }
-            (operators::IN, _) | (operators::NOT_STRICTLY_FALSE, _) => Type::Bool,
+            (operators::IN | operators::NOT_STRICTLY_FALSE, _) => Type::Bool,
             (operators::CONDITIONAL, [condition, yes, no]) => {
                 if !condition.may_be_bool() || yes.clashes(*no) {
                     return Err(refuse());

@@ -26,12 +26,14 @@ fn spec() -> Value {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn with_rule(rule: Value) -> Value {
     let mut spec = spec();
     spec["x-kubernetes-validations"] = json!([rule]);
     json!({"type": "object", "properties": {"spec": spec}})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn verdict(rule: &str, value: Value) -> Vec<String> {
     let schema = with_rule(json!({"rule": rule}));
     let root = Schema::parse(&schema);
@@ -77,6 +79,7 @@ fn a_broken_rule_is_told(#[case] rule: &str, #[case] value: Value, #[case] expec
     assert_eq!(verdict(rule, value), [expected]);
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn errors(rule: Value, value: Value, old: Option<Value>) -> Vec<String> {
     let compiled = Compiled::lenient(Schema::parse(&with_rule(rule)));
     let old = old.map(|old| json!({"spec": old}));
