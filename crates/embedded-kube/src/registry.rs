@@ -144,6 +144,11 @@ pub trait Rules: Send + Sync {
         None
     }
 
+    /// What everybody is told who uses this version.
+    fn deprecation(&self) -> Option<&str> {
+        None
+    }
+
     /// Why nothing of this kind may be created now; existing objects can still be changed and deleted.
     fn refuses_create(&self) -> Option<&str> {
         None

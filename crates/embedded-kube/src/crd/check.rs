@@ -67,7 +67,8 @@ fn spec(crd: &Value, errors: &mut Vec<FieldError>) {
         }
         version::check(version, &path, hoisted, errors);
     }
-    version_list(crd, hoisted, errors);
+    version_list(crd, errors);
+    first_version(crd, errors);
     let names_wanted = view::spec_names(crd);
     for (key, value) in [
         ("plural", &names_wanted.plural),
@@ -107,9 +108,18 @@ fn group_and_scope(crd: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn version_list(crd: &Value, hoisted: Hoisted, errors: &mut Vec<FieldError>) {
+/// The first version is also known as the version.
+fn first_version(crd: &Value, errors: &mut Vec<FieldError>) {
+    let name = view::versions(crd).first().map(|version| text(version, &["name"])).unwrap_or_default();
+    let wrong = dns1035_label(name);
+    if !name.is_empty() && !wrong.is_empty() {
+        errors.push(FieldError::invalid("spec.version", name, wrong.join(",")));
+    }
+}
+
+fn version_list(crd: &Value, errors: &mut Vec<FieldError>) {
     let versions = view::versions(crd);
-    let shown = || Value::Array(versions.iter().map(|version| shown_version(version, hoisted)).collect());
+    let shown = || Value::Array(versions.iter().map(shown_version).collect());
     let mut seen: Vec<&str> = versions.iter().map(|version| text(version, &["name"])).collect();
     seen.sort_unstable();
     seen.dedup();
@@ -123,8 +133,7 @@ fn version_list(crd: &Value, hoisted: Hoisted, errors: &mut Vec<FieldError>) {
 }
 
 /// A version as the real server shows it: the names are those of its inner type.
-fn shown_version(version: &Value, hoisted: Hoisted) -> Value {
-    let _ = hoisted;
+fn shown_version(version: &Value) -> Value {
     json!({
         "Name": text(version, &["name"]), "Served": flag(version, "served"), "Storage": flag(version, "storage"),
         "Deprecated": flag(version, "deprecated"), "DeprecationWarning": version.get("deprecationWarning"),

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::columns::Table;
 use crate::{
-    failure::{Answer, FieldError},
-    object::{MetaMut, dns1123_subdomain},
+    failure::{Answer, FieldError, quoted},
+    object::{Meta, MetaMut, dns1123_subdomain, qualified_name},
     registry::{Part, Rules, Scale},
     schema::{Compiled, shown},
 };
@@ -29,6 +29,7 @@ pub struct Custom {
 
 impl Rules for Custom {
     fn default(&self, object: &mut Value) {
+        whole_numbers(object);
         self.schema.prune(object);
         self.schema.default(object);
     }
@@ -80,8 +81,14 @@ impl Rules for Custom {
             || new.iter().filter(counts).any(|(key, value)| old.get(key) != Some(value))
     }
 
-    fn warnings(&self, _object: &Value) -> Vec<String> {
-        self.deprecation.iter().cloned().collect()
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        // Finalizers that were there before are no news; an update always says what it is based on.
+        let is_new = object.resource_version().is_empty();
+        object.finalizers().iter().filter(|_| is_new).flat_map(|name| finalizer_warnings(name)).collect()
+    }
+
+    fn deprecation(&self) -> Option<&str> {
+        self.deprecation.as_deref()
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Option<Vec<Value>> {
@@ -118,6 +125,44 @@ impl Custom {
         errors.extend(self.schema.check_rules(object, old, &errors));
         errors
     }
+}
+
+/// A finalizer's name should tell whose it is.
+fn finalizer_warnings(name: &str) -> Vec<String> {
+    let field = format!("metadata.finalizers: {}", quoted(name));
+    let mut warnings: Vec<String> =
+        qualified_name(name).into_iter().map(|wrong| format!("{field}: {wrong}")).collect();
+    if !name.contains('/') && !matches!(name, "orphan" | "foregroundDeletion" | "kubernetes") {
+        let path = if name.contains('.') { " including a path (/)" } else { "" };
+        warnings.push(format!(
+            "{field}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+        ));
+    }
+    warnings
+}
+
+/// Writes numbers without a fraction as such, as the real server does when it stores them.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(whole) {
+                *number = whole;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+fn whole(float: f64) -> Option<serde_json::Number> {
+    if float.fract() != 0.0 || float.abs() >= 1e21 {
+        return None;
+    }
+    // The shortest digits that mean this float, and zeros after them.
+    let text = format!("{float}");
+    let text = if text == "-0" { "0" } else { &text };
+    text.parse::<i64>().map(Into::into).or_else(|_| text.parse::<u64>().map(Into::into)).ok()
 }
 
 fn set_api_version(object: &mut Value, api_version: &str) {

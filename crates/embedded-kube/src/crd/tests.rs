@@ -137,10 +137,10 @@ fn a_deprecated_version_says_so() {
     old["deprecated"] = json!(true);
     crd["spec"]["versions"].as_array_mut().unwrap().push(old);
     let resources = resources(&crd, 1);
-    assert_eq!(resources[0].rules.warnings(&json!({})), Vec::<String>::new());
+    assert_eq!(resources[0].rules.deprecation(), None);
     assert_eq!(
-        resources[1].rules.warnings(&json!({})),
-        ["example.com/v1beta1 Foo is deprecated; use example.com/v1 Foo"]
+        resources[1].rules.deprecation(),
+        Some("example.com/v1beta1 Foo is deprecated; use example.com/v1 Foo")
     );
 }
 
@@ -158,4 +158,15 @@ fn definitions_of_cluster_api_are_accepted() {
         assert_eq!(found, Vec::<String>::new(), "{path}");
         assert!(!resources(&crd, 1).is_empty());
     }
+}
+
+#[test]
+fn numbers_without_a_fraction_are_stored_without_a_point() {
+    let rules = resources(&created(sample()), 1).remove(0).rules;
+    let mut object = json!({"spec": {"n": 5.0, "s": "1.0", "list": [{"k": 1.5}, {"k": 1e300}, {"k": 1.234_567_890_123_456_7e19}]}});
+    rules.default(&mut object);
+    assert_eq!(
+        object.to_string(),
+        r#"{"spec":{"n":5,"s":"1.0","list":[{"k":1.5},{"k":1e+300},{"k":12345678901234567000}]}}"#
+    );
 }

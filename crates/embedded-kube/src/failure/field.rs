@@ -137,7 +137,7 @@ impl FieldError {
             text.push_str(": ");
             match value {
                 Value::String(word) => text.push_str(&quoted(word)),
-                other => text.push_str(&other.to_string()),
+                other => text.push_str(&escaped(&other.to_string())),
             }
         }
         if !self.detail.is_empty() {
@@ -171,6 +171,11 @@ pub(super) fn aggregate(errors: &[FieldError]) -> String {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),
     }
+}
+
+/// JSON as Go writes it: these letters occur in strings alone, and never as themselves.
+fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 /// A string as Go's `%q` shows it.

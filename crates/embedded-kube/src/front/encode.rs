@@ -74,7 +74,7 @@ impl Encoder {
             return concatenated(resource, list);
         }
         let values = || list.items.iter().map(Body::value);
-        let meta = list_meta(list);
+        let meta = list_meta(list, resource.custom && self.wanted.view == View::Whole);
         let value = match &self.wanted.view {
             View::Whole => {
                 let items: Vec<Value> = values().map(|item| as_item(resource, item)).collect();
@@ -139,9 +139,10 @@ fn go_type(resource: &Resource, kind: &str) -> String {
     format!("*{package}.{kind}")
 }
 
-fn list_meta(list: &List) -> Value {
+/// Metadata of a list. Whole lists of custom resources always say whether there is more (`always`).
+fn list_meta(list: &List, always: bool) -> Value {
     let mut meta = json!({ "resourceVersion": list.resource_version });
-    if !list.continue_token.is_empty() {
+    if always || !list.continue_token.is_empty() {
         meta["continue"] = list.continue_token.as_str().into();
     }
     if let Some(remaining) = list.remaining {
@@ -172,7 +173,7 @@ fn concatenated(resource: &Resource, list: &List) -> Answer<Bytes> {
         })
         .collect::<Answer<_>>()?;
     let head = json!({
-        "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": list_meta(list),
+        "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": list_meta(list, resource.custom),
     });
     let mut head = serde_json::to_vec(&head).map_err(Failure::internal)?;
     head.pop();

@@ -273,6 +273,13 @@ async fn stale(backend: &dyn Backend, mut request: Request, revision: u64) -> An
 }
 
 fn encoded(resource: &Resource, encoder: &Encoder, reply: &Reply) -> Answer<Response> {
+    let mut response = encoded_reply(resource, encoder, reply)?;
+    let deprecation: Vec<String> = resource.rules.deprecation().map(str::to_owned).into_iter().collect();
+    respond::warn(&mut response, &deprecation);
+    Ok(response)
+}
+
+fn encoded_reply(resource: &Resource, encoder: &Encoder, reply: &Reply) -> Answer<Response> {
     match reply {
         Reply::Object { code, object, warnings } => {
             let body = encoder.object(resource, object)?;

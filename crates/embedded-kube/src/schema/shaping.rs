@@ -97,54 +97,8 @@ fn text() -> Shape {
     Shape::own(Node::Scalar(Scalar::String))
 }
 
-/// `ObjectMeta`. Every custom resource has one, so it is made once.
+/// `ObjectMeta`, from the table of built-in types.
 fn object_meta() -> Shape {
-    static SHAPE: std::sync::LazyLock<Shape> = std::sync::LazyLock::new(|| {
-        let scalar = |kind| Shape::own(Node::Scalar(kind));
-        let map = || Shape::own(Node::Map(Map { values: text(), atomic: false }));
-        let list = |items, kind| Shape::own(Node::List(List { items, kind }));
-        let owner = Struct {
-            atomic: true,
-            ..fields([
-                ("apiVersion", text()),
-                ("blockOwnerDeletion", scalar(Scalar::Boolean)),
-                ("controller", scalar(Scalar::Boolean)),
-                ("kind", text()),
-                ("name", text()),
-                ("uid", text()),
-            ])
-        };
-        let manager = fields([
-            ("apiVersion", text()),
-            ("fieldsType", text()),
-            ("fieldsV1", Shape::own(Node::Any)),
-            ("manager", text()),
-            ("operation", text()),
-            ("subresource", text()),
-            ("time", scalar(Scalar::Time)),
-        ]);
-        Shape::own(Node::Struct(fields([
-            ("annotations", map()),
-            ("creationTimestamp", scalar(Scalar::Time)),
-            ("deletionGracePeriodSeconds", scalar(Scalar::Integer)),
-            ("deletionTimestamp", scalar(Scalar::Time)),
-            ("finalizers", list(text(), ListKind::Set)),
-            ("generateName", text()),
-            ("generation", scalar(Scalar::Integer)),
-            ("labels", map()),
-            ("managedFields", list(Shape::own(Node::Struct(manager)), ListKind::Atomic)),
-            ("name", text()),
-            ("namespace", text()),
-            ("ownerReferences", list(Shape::own(Node::Struct(owner)), ListKind::Map(vec!["uid".to_owned()]))),
-            ("resourceVersion", text()),
-            ("selfLink", text()),
-            ("uid", text()),
-        ])))
-    });
-    SHAPE.clone()
-}
-
-fn fields<const N: usize>(named: [(&str, Shape); N]) -> Struct {
-    let fields = named.into_iter().map(|(name, shape)| (name.to_owned(), Field::of(shape))).collect();
-    Struct { fields, ..Struct::default() }
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    crate::types::named(name).unwrap_or_else(|| Shape::own(Node::Any))
 }

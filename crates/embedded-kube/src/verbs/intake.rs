@@ -24,7 +24,7 @@ pub fn read(request: &Request, validation: FieldValidation) -> Answer<Intake> {
         decode::decode(&request.content_type, &request.body, &request.resource.kind)?;
     let resource = &request.resource;
     fit_type(&mut object, resource)?;
-    if let Some(why) = types::check_types(&object, &resource.shape) {
+    if let Some(why) = mistyped(&object, resource) {
         return Err(Failure::bad_request(format!("{}: {why}", cannot_be_handled(&object, resource))));
     }
     let mut problems = duplicates;
@@ -54,8 +54,20 @@ pub fn clean(object: &mut Value, resource: &Resource) {
 
 /// Fields the type does not know, as the strict decoder words them.
 pub fn unknown(object: &Value, resource: &Resource) -> Vec<String> {
-    let paths = types::unknown_fields(object, &resource.shape);
+    let mut paths = types::unknown_fields(object, &resource.shape);
+    if resource.custom {
+        paths.sort();
+    }
     paths.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
+}
+
+/// Why an object cannot be decoded. Of a custom resource only the metadata has a type of its own.
+pub fn mistyped(object: &Value, resource: &Resource) -> Option<String> {
+    if !resource.custom {
+        return types::check_types(object, &resource.shape);
+    }
+    let shape = resource.shape.field("metadata")?;
+    types::check_types(object.get("metadata")?, shape)
 }
 
 fn cannot_be_handled(object: &Value, resource: &Resource) -> String {

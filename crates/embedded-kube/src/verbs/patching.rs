@@ -135,7 +135,7 @@ fn patched(request: &Request, options: &WriteOptions, old: &Value) -> Answer<(Va
     if let Err(why) = intake::fit_type(&mut new, resource) {
         return Err(unprocessable(&shown(request, &new), why.message()));
     }
-    if let Some(why) = types::check_types(&new, &resource.shape) {
+    if let Some(why) = intake::mistyped(&new, resource) {
         return Err(unprocessable(&shown(request, &new), &why));
     }
     let mut all = check_patch(request, options, &new)?;

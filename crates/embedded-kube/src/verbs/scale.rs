@@ -25,6 +25,7 @@ impl Server {
             Verb::Get => {
                 let entry = self.live(request)?;
                 let object = viewer(&request.resource).value(&entry);
+                check_number(&request.resource, &object)?;
                 Ok(show(&request.resource, &object))
             }
             Verb::Update | Verb::Patch => self.rescale(request).await,
@@ -89,11 +90,23 @@ fn check(request: &Request, scale: &Value) -> Answer<i64> {
         )));
     }
     let replicas = at(scale, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or_default();
-    if replicas < 0 {
+    // A custom resource checks its number itself, by its own path.
+    if replicas < 0 && !request.resource.custom {
         let error = FieldError::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
         return Err(Failure::invalid("autoscaling", "Scale", &request.name, &[error]));
     }
     Ok(replicas)
+}
+
+/// A custom resource without a number of replicas cannot be seen as one.
+fn check_number(resource: &Resource, object: &Value) -> Answer<()> {
+    let missing = |scale: &&Scale| get(object, &scale.spec).is_none();
+    match resource.scale.as_ref().filter(|_| resource.custom).filter(missing) {
+        Some(scale) => {
+            Err(Failure::internal(format!("the spec replicas field \".{}\" does not exist", scale.spec)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn show(resource: &Resource, object: &Value) -> Reply {
