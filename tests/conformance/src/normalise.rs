@@ -103,6 +103,13 @@ impl Chosen {
                 if key == "causes" && items.iter().all(|cause| cause["reason"] == "FieldManagerConflict") {
                     items.sort_by_key(ToString::to_string);
                 }
+                // Managers stand in the order of their times, which is another one if a second ends in between.
+                if key == "managedFields" {
+                    items.sort_by_key(|entry| {
+                        ["operation", "manager", "subresource", "apiVersion"]
+                            .map(|field| entry[field].to_string())
+                    });
+                }
                 Value::Array(items)
             }
             Value::String(text) => Value::String(self.text(key, text)),
