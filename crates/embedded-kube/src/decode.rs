@@ -138,7 +138,7 @@ fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Failure {
 }
 
 /// The beginning of a body, as the real server quotes it: text if it looks like JSON, else hexadecimal digits.
-fn summary(body: &[u8]) -> String {
+pub fn summary(body: &[u8]) -> String {
     const MOST: usize = 30;
     let start = body.get(..MOST).unwrap_or(body);
     let rest = if body.len() > MOST { " ..." } else { "" };

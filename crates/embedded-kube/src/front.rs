@@ -213,7 +213,13 @@ impl Front {
             return Ok(response);
         }
         let catalogue = self.0.backend.registry().all();
-        health::documents(&self.0, head, &catalogue).unwrap_or_else(|| Ok(respond::page_not_found()))
+        health::documents(&self.0, head, &catalogue).unwrap_or_else(|| match path::group(&head.path) {
+            // A version that a group of ours does not have.
+            Some(group) if catalogue.values().any(|one| !one.custom && one.id.group == group) => {
+                Err(Failure::no_such_path())
+            }
+            _ => Ok(respond::page_not_found()),
+        })
     }
 }
 

@@ -145,7 +145,8 @@ fn access_faults(spec: &Value, resource: &Resource) -> Vec<FieldError> {
     match (by_resource, by_path) {
         (Some(_), Some(path)) => faults.push(FieldError::invalid(
             "spec.nonResourceAttributes",
-            path.clone(),
+            // The real server shows its own struct, which has other names for the same fields.
+            json!({ "Path": text(path, &["path"]), "Verb": text(path, &["verb"]) }),
             "cannot be specified in combination with resourceAttributes",
         )),
         (None, None) => faults.push(FieldError::invalid(

@@ -34,6 +34,14 @@ fn steps(path: &str) -> Vec<String> {
     path.split('/').map(|step| percent_decode_str(step).decode_utf8_lossy().into_owned()).collect()
 }
 
+/// The group of a path that names a version: `/apis/GROUP/VERSION`.
+pub fn group(path: &str) -> Option<String> {
+    match steps(path).as_slice() {
+        [apis, group, _] if apis == "apis" => Some(group.clone()),
+        _ => None,
+    }
+}
+
 /// Reads a path; `None` if it names no resource.
 pub fn address(path: &str) -> Option<Address> {
     let steps = steps(path);

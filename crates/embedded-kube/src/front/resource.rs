@@ -55,6 +55,10 @@ impl Front {
             Route::Refused(failure) => return Ok(Err(failure)),
         };
         let Some(verb) = verb else { return Ok(Err(Failure::no_such_path())) };
+        // An escaped slash is no letter of a name.
+        if [&address.name, &address.namespace, &address.subresource].iter().any(|step| step.contains('/')) {
+            return Ok(Err(Failure::no_such_path()));
+        }
         let prepared = prepare(head, resource, verb, user, address);
         let (mut request, encoder) = match prepared {
             Ok(prepared) => prepared,

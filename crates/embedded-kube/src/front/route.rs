@@ -78,9 +78,7 @@ fn exact_name(selector: &str) -> String {
 pub fn route(registry: &Registry, method: &Method, address: &Address, verb: Option<Verb>) -> Route {
     let Some(resource) = registry.find(&address.group, &address.version, &address.resource) else {
         let all = registry.all();
-        let ours = all
-            .values()
-            .any(|one| !one.custom && one.id.group == address.group && one.id.version == address.version);
+        let ours = all.values().any(|one| !one.custom && one.id.group == address.group);
         return if ours { Route::Refused(Failure::no_such_path()) } else { Route::Nowhere };
     };
     if resource.custom {

@@ -53,8 +53,9 @@ pub struct Printer<'a> {
 impl Printer<'_> {
     /// A table of these objects. Later events of a watch carry no headings.
     pub fn table(&self, objects: &[Value], list_meta: &Value, headings: bool) -> Value {
-        let columns: Value =
-            if headings { self.resource.columns.iter().map(definition).collect() } else { Value::Null };
+        let scale = objects.first().is_some_and(is_scale).then(|| columns::built_in("Scale"));
+        let shown = scale.as_ref().unwrap_or(&self.resource.columns);
+        let columns: Value = if headings { shown.iter().map(definition).collect() } else { Value::Null };
         json!({
             "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", self.version),
             "metadata": list_meta,
@@ -85,6 +86,12 @@ fn is_end_of_initial_events(object: &Value) -> bool {
     at(object, &["metadata", "annotations", "k8s.io/initial-events-end"]).is_some()
 }
 
+/// The subresource, whatever the resource is.
+fn is_scale(object: &Value) -> bool {
+    at(object, &["kind"]).and_then(Value::as_str) == Some("Scale")
+        && at(object, &["apiVersion"]).and_then(Value::as_str) == Some("autoscaling/v1")
+}
+
 fn definition(column: &Column) -> Value {
     json!({
         "name": column.name, "type": column.kind, "format": column.format,
@@ -94,6 +101,9 @@ fn definition(column: &Column) -> Value {
 
 /// Cells of a row, one per column.
 fn cells(resource: &Resource, object: &Value, now: Timestamp) -> Vec<Value> {
+    if is_scale(object) {
+        return columns::scale_cells(object, now);
+    }
     resource.rules.cells(object, now).unwrap_or_else(|| vec![Value::String(object.name().to_owned())])
 }
 

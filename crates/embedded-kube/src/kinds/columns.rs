@@ -18,7 +18,7 @@ pub use self::{
     pods::pod_cells,
 };
 use crate::{
-    object::{Meta, text},
+    object::{Meta, at, text},
     registry::Column,
 };
 
@@ -51,6 +51,10 @@ pub fn built_in(kind: &str) -> Vec<Column> {
             ("AddressType", "string", 0, "Kind of the addresses."),
             ("Ports", "string", 0, "Ports of every endpoint."),
             ("Endpoints", "string", 0, "Addresses."),
+        ],
+        "Scale" => vec![
+            ("Desired", "integer", 0, "Number of replicas that is wished for."),
+            ("Available", "integer", 0, "Number of replicas there are."),
         ],
         "Lease" => vec![("Holder", "string", 0, "Who holds the lease.")],
         "Role" | "ClusterRole" | "CustomResourceDefinition" => {
@@ -174,6 +178,12 @@ fn column((name, kind, priority, description): Heading) -> Column {
 /// The object's name, as a cell.
 pub fn name(object: &Value) -> Value {
     object.name().into()
+}
+
+/// Cells of a scale, which is no resource of its own.
+pub fn scale_cells(scale: &Value, now: Timestamp) -> Vec<Value> {
+    let number = |path: &[&str]| at(scale, path).and_then(Value::as_i64).unwrap_or_default().into();
+    vec![name(scale), number(&["spec", "replicas"]), number(&["status", "replicas"]), age(scale, now)]
 }
 
 /// The object's age, as a cell.

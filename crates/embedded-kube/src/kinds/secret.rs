@@ -167,7 +167,8 @@ impl Rules for ConfigMap {
             size += decoded(value).len();
         }
         if size > LARGEST {
-            out.push(FieldError::too_long("", LARGEST));
+            // The real server has no path for the whole object, and prints one without steps.
+            out.push(FieldError::too_long("[]", LARGEST));
         }
         out
     }

@@ -71,7 +71,7 @@ fn encoded(value: Value, kind: &GoType) -> Value {
             Value::Array(items.into_iter().map(|item| encoded(item, kind)).collect())
         }
         (Value::Object(map), GoType::Map { values, .. }) => {
-            Value::Object(map.into_iter().map(|(key, value)| (key, encoded(value, values))).collect())
+            Value::Object(map.into_iter().map(|(key, value)| (key, stored(value, values))).collect())
         }
         (Value::Null, kind) => zero(kind),
         (Value::Number(number), GoType::Float) => whole(&number).map_or(Value::Number(number), Value::from),
@@ -80,6 +80,14 @@ fn encoded(value: Value, kind: &GoType) -> Value {
         }
         (value, GoType::Own(own)) => encoded_own(value, *own),
         (other, _) => other,
+    }
+}
+
+/// A value of a map. Bytes that are null come back from the real server's storage as no bytes.
+fn stored(value: Value, kind: &GoType) -> Value {
+    match (value, kind) {
+        (Value::Null, GoType::Bytes) => Value::String(String::new()),
+        (value, kind) => encoded(value, kind),
     }
 }
 

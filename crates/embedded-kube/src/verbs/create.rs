@@ -27,7 +27,7 @@ const SYSTEM: &[&str] =
 impl Server {
     pub(super) async fn create(&self, request: &Request) -> Answer<Reply> {
         let options = WriteOptions::read(request, "CreateOptions", Vec::new())?;
-        let mut intake = intake::read(request, options.validation)?;
+        let mut intake = intake::read(request, options.validation, &self.registry)?;
         let object = &mut intake.object;
         if !object.resource_version().is_empty() {
             // The real server calls this a fault of its own, and clients have learned to read it so.

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use crate::{
     decode,
-    failure::{Answer, Failure},
+    failure::{Answer, Failure, FieldError},
     object::{Meta, MetaMut, text},
-    registry::Resource,
+    registry::{Registry, Resource},
     request::{FieldValidation, Request},
     types,
 };
@@ -19,11 +19,11 @@ pub struct Intake {
 }
 
 /// Reads the body of a create or an update.
-pub fn read(request: &Request, validation: FieldValidation) -> Answer<Intake> {
+pub fn read(request: &Request, validation: FieldValidation, registry: &Registry) -> Answer<Intake> {
     let (mut object, duplicates) =
         decode::decode(&request.content_type, &request.body, &request.resource.kind)?;
     let resource = &request.resource;
-    fit_type(&mut object, resource)?;
+    fit_type(&mut object, resource, registry)?;
     if let Some(why) = mistyped(&object, resource) {
         return Err(Failure::bad_request(format!("{}: {why}", cannot_be_handled(&object, resource))));
     }
@@ -75,31 +75,77 @@ fn cannot_be_handled(object: &Value, resource: &Resource) -> String {
     format!("{kind} in version \"{}\" cannot be handled as a {}", resource.id.version, resource.kind)
 }
 
-/// A missing type is the resource's; another one is refused.
-pub fn fit_type(object: &mut Value, resource: &Resource) -> Answer<()> {
-    let Some(map) = object.as_object_mut() else {
-        return Err(Failure::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): json: cannot unmarshal into a map",
-            resource.kind
-        )));
-    };
+/// A missing type is the resource's, if that one is built in; another one is refused.
+pub fn fit_type(object: &mut Value, resource: &Resource, registry: &Registry) -> Answer<()> {
+    let given = (text(object, &["apiVersion"]).to_owned(), text(object, &["kind"]).to_owned());
     let expected = resource.api_version();
-    let given = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if !given.is_empty() && given != expected {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({given}) does not match the expected API version ({expected})"
-        )));
+    let fits = |given: &str, wanted: &str| given == wanted || (given.is_empty() && !resource.custom);
+    if !fits(&given.0, &expected) || !fits(&given.1, &resource.kind) {
+        return Err(if resource.custom {
+            misfit_custom(object, resource, &given)
+        } else {
+            misfit_built_in(resource, registry, &given)
+        });
     }
-    let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    if !kind.is_empty() && kind != resource.kind {
-        return Err(Failure::bad_request(format!(
-            "{kind} in version \"{}\" cannot be handled as a {}: converting ({}.{kind}) to ({}): unknown conversion",
-            resource.id.version, resource.kind, resource.id.version, resource.kind
-        )));
+    if let Some(map) = object.as_object_mut() {
+        map.insert("apiVersion".into(), expected.into());
+        map.insert("kind".into(), resource.kind.clone().into());
+        return Ok(());
     }
-    map.insert("apiVersion".into(), expected.into());
-    map.insert("kind".into(), resource.kind.clone().into());
-    Ok(())
+    Err(Failure::bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): json: cannot unmarshal into a map",
+        resource.kind
+    )))
+}
+
+fn misfit_custom(object: &Value, resource: &Resource, (api_version, kind): &(String, String)) -> Failure {
+    let missing = [("Kind", kind), ("apiVersion", api_version)].into_iter().find(|(_, text)| text.is_empty());
+    if let Some((what, _)) = missing {
+        let body = object.to_string();
+        return Failure::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): Object '{what}' is missing in '{body}' ({})",
+            resource.kind,
+            decode::summary(body.as_bytes())
+        ));
+    }
+    if kind == &resource.kind {
+        return mismatch(api_version, resource);
+    }
+    let error = FieldError::invalid("kind", kind.as_str(), format!("must be {}", resource.kind));
+    Failure::invalid(&resource.id.group, kind, object.name(), &[error])
+}
+
+/// What the real decoder says: it looks for the type that the body names, and then cannot make it the expected one.
+fn misfit_built_in(
+    resource: &Resource,
+    registry: &Registry,
+    (api_version, kind): &(String, String),
+) -> Failure {
+    let expected = resource.api_version();
+    let api_version = if api_version.is_empty() { &expected } else { api_version };
+    let kind = if kind.is_empty() { &resource.kind } else { kind };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let why = if registry.find_kind(group, version, kind).is_none() {
+        format!(
+            "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    } else if kind == &resource.kind {
+        return mismatch(api_version, resource);
+    } else {
+        let family = resource.id.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
+        format!("converting ({version}.{kind}) to ({family}.{}): unknown conversion", resource.kind)
+    };
+    Failure::bad_request(format!(
+        "{kind} in version \"{version}\" cannot be handled as a {}: {why}",
+        resource.kind
+    ))
+}
+
+fn mismatch(given: &str, resource: &Resource) -> Failure {
+    let expected = resource.api_version();
+    Failure::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
 }
 
 /// The namespace of the path goes into the object; another one is refused.

@@ -89,7 +89,7 @@ impl Server {
     /// `PUT namespaces/NAME/finalize`: only the namespace's own finalizers are taken from the body.
     pub(super) async fn finalize(&self, request: &Request) -> Answer<Reply> {
         let options = WriteOptions::read(request, "UpdateOptions", Vec::new())?;
-        let intake = intake::read(request, options.validation)?;
+        let intake = intake::read(request, options.validation, &self.registry)?;
         let finalizers = at(&intake.object, &["spec", "finalizers"]).cloned().unwrap_or_else(|| json!([]));
         let version = intake.object.resource_version().to_owned();
         self.change_and_show(request, &options, intake.warnings, |_, old| {

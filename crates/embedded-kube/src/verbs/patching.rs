@@ -14,7 +14,7 @@ use crate::{
     failure::{Answer, Failure, FieldError},
     object::{Meta, MetaMut},
     patch,
-    registry::Part,
+    registry::{Part, Registry},
     request::{FieldValidation, Reply, Request},
     types,
 };
@@ -34,7 +34,7 @@ impl Server {
         let mut warnings = Vec::new();
         let reply = self
             .change_and_show(request, &options, Vec::new(), |_, old| {
-                let (new, found) = patched(request, &options, old)?;
+                let (new, found) = patched(request, &options, &self.registry, old)?;
                 warnings = found;
                 change::advance(request, &options, part, (old, new), Tracking::ByDifference)
             })
@@ -125,14 +125,19 @@ fn read_options(request: &Request) -> Answer<WriteOptions> {
 }
 
 /// The object after the patch, and what is odd about it.
-fn patched(request: &Request, options: &WriteOptions, old: &Value) -> Answer<(Value, Vec<String>)> {
+fn patched(
+    request: &Request,
+    options: &WriteOptions,
+    registry: &Registry,
+    old: &Value,
+) -> Answer<(Value, Vec<String>)> {
     let resource = &request.resource;
     let mut new = match request.content_type.as_str() {
         JSON => patch::json_patch(old, &request.body)?,
         MERGE => patch::merge_patch(old, &request.body)?,
         _ => patch::strategic_merge(old, &request.body, &resource.shape)?,
     };
-    if let Err(why) = intake::fit_type(&mut new, resource) {
+    if let Err(why) = intake::fit_type(&mut new, resource, registry) {
         return Err(unprocessable(&shown(request, &new), why.message()));
     }
     if let Some(why) = intake::mistyped(&new, resource) {

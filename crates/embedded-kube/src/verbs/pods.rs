@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::{Server, change::Next, create, delete, options::WriteOptions};
 use crate::{
     clock, decode,
-    failure::{Answer, Failure},
-    object::{at, at_mut, text},
+    failure::{Answer, Failure, GroupResource},
+    object::{Meta, at, at_mut, text},
     registry::Resource,
     request::{Body, Reply, Request},
 };
@@ -34,6 +34,9 @@ impl Server {
         if node.is_empty() {
             return Err(Failure::bad_request("target.name: Required value"));
         }
+        if !binding.name().is_empty() && binding.name() != request.name {
+            return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+        }
         let resource = &request.resource;
         self.change(request, options.dry_run, |_, old| {
             let present = text(old, &["spec", "nodeName"]);
@@ -43,7 +46,7 @@ impl Server {
                     request.name,
                     crate::failure::quoted(present)
                 );
-                return Err(Failure::conflict(&resource.group_resource(), &request.name, &why));
+                return Err(Failure::conflict(&GroupResource::new("", "pods/binding"), &request.name, &why));
             }
             let mut new = old.clone();
             if let Some(place) = at_mut(&mut new, &["spec", "nodeName"]) {

@@ -36,14 +36,13 @@ impl Token {
     }
 
     pub fn decode(text: &str) -> Answer<Self> {
-        let refuse = |why: String| Failure::bad_request(format!("continue key is not valid: {why}"));
+        let refuse = |why: String| {
+            Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| refuse(illegal_base64(&error)))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;
         if token.version != VERSION {
-            return Err(refuse(format!(
-                "server does not recognize this encoded version \"{}\"",
-                token.version
-            )));
+            return Err(refuse(format!("server does not recognize this encoded version {}", token.version)));
         }
         if token.revision == 0 {
             return Err(refuse(

@@ -19,7 +19,7 @@ use crate::{
 impl Server {
     pub(super) async fn update(&self, request: &Request, part: Part) -> Answer<Reply> {
         let options = WriteOptions::read(request, "UpdateOptions", Vec::new())?;
-        let mut intake = intake::read(request, options.validation)?;
+        let mut intake = intake::read(request, options.validation, &self.registry)?;
         fit_name(&mut intake.object, request)?;
         intake::dedupe_owners(&mut intake.object, &mut intake.warnings);
         if part == Part::Main && creates_on_update(&request.resource) && self.is_absent(request) {
@@ -64,6 +64,9 @@ impl Server {
 
 /// Name and namespace of the path go into the object; others are refused.
 pub fn fit_name(object: &mut Value, request: &Request) -> Answer<()> {
+    if request.name.is_empty() {
+        return Err(Failure::bad_request("name must be provided"));
+    }
     intake::fit_namespace(object, request)?;
     let given = object.name().to_owned();
     if given.is_empty() {

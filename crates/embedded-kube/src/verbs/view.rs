@@ -56,6 +56,8 @@ impl Viewer {
         if self.resource.custom {
             types::prune(&mut value, &self.resource.shape);
             self.resource.rules.default(&mut value);
+        } else {
+            types::normalise(&mut value, &self.resource.shape);
         }
         value
     }
