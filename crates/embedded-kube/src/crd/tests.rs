@@ -2,6 +2,7 @@
 
 mod faults;
 mod keeping;
+mod verdicts;
 
 use std::path::PathBuf;
 
