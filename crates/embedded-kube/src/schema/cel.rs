@@ -5,6 +5,7 @@
 //! and a bound on the work that a rule may make.
 
 mod bound;
+mod functions;
 mod names;
 mod rewrite;
 mod typing;
