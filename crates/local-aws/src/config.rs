@@ -1,9 +1,11 @@
 //! What a local AWS can be told at its start. Durations and limits can also be changed while it runs
 //! (`POST /_capt/timing`), because tests want slow and fast clouds in one process.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+
+use crate::host::ClusterHost;
 
 /// How a [`crate::LocalAws`] is started.
 #[derive(Debug, Clone)]
@@ -25,6 +27,8 @@ pub struct Config {
     pub endpoint_base: Option<String>,
     /// PEM of the certificate authority that clusters report. Without it a certificate whose key nobody has.
     pub certificate_authority: Option<String>,
+    /// Plays the APIs of clusters; its endpoints and authorities take the place of the two above.
+    pub host: Option<Arc<dyn ClusterHost>>,
 }
 
 impl Config {
@@ -39,6 +43,7 @@ impl Config {
             log: None,
             endpoint_base: None,
             certificate_authority: None,
+            host: None,
         }
     }
 }

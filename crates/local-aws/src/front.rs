@@ -26,7 +26,9 @@ use crate::{
     cloud::{Caller, Cloud},
     config::MAX_BODY,
     eks::{error::ApiError, router},
+    eks_token,
     faults::{Faults, Verdict},
+    keys::{self, Keys},
     place::Place,
     proxy::Upstream,
     service::{self, Eks},
@@ -41,12 +43,13 @@ pub(crate) struct Front {
     pub(crate) instance: String,
     /// The instance that wrote the persisted model we started from.
     pub(crate) restored_from: Option<String>,
-    pub(crate) eks: Eks,
+    pub(crate) eks: Arc<Eks>,
     pub(crate) cloud: Cloud,
     pub(crate) upstream: Upstream,
     pub(crate) moto: (u32, u16),
     pub(crate) lost: watch::Receiver<Option<String>>,
     pub(crate) faults: Faults,
+    pub(crate) keys: Keys,
     pub(crate) calls: Calls,
     pub(crate) regions: Mutex<BTreeSet<String>>,
     pub(crate) started: Instant,
@@ -191,6 +194,10 @@ impl Front {
             Err(failure) => return Ok(self.refuse(&incident, &failure)),
         };
         incident.operation = named;
+        if let Err(failure) = self.check_eks_token(&incident.scope, &parts) {
+            incident.protocol = Protocol::Query;
+            return Ok(self.refuse(&incident, &failure));
+        }
         name_service(&mut parts, &incident.scope);
         let verdict = self.faults.strike(&incident.scope.service, &incident.operation);
         if let Some(failure) = suffer(&verdict, incident.protocol).await {
@@ -199,11 +206,44 @@ impl Front {
         match self.upstream.send(Request::from_parts(parts, body)).await {
             Ok(response) => {
                 self.finish(&incident, verdict.drop_after_work, (response.status().as_u16(), None))?;
-                Ok(response.map(BodyExt::boxed))
+                Ok(self.learn(&incident.operation, response).await)
             }
             Err(error) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "handing a request to moto");
                 Ok(self.refuse(&incident, &self.explain(&error.to_string()).await))
+            }
+        }
+    }
+
+    fn check_eks_token(&self, scope: &Scope, parts: &hyper::http::request::Parts) -> Result<(), Failure> {
+        let query = parts.uri.query().unwrap_or_default();
+        if !eks_token::is_one(scope, query) {
+            return Ok(());
+        }
+        let request = (parts.method.as_str(), parts.uri.path(), query);
+        eks_token::check(request, &parts.headers, &self.keys, clock::now())
+    }
+
+    /// Answers pass as streams, except for those that give out keys.
+    async fn learn(&self, operation: &str, response: Response<Incoming>) -> Response<Body> {
+        if !response.status().is_success() || !keys::gives_keys(operation) {
+            return response.map(BodyExt::boxed);
+        }
+        let (parts, body) = response.into_parts();
+        match body.collect().await {
+            Ok(body) => {
+                let bytes = body.to_bytes();
+                self.keys.learn(&bytes);
+                Response::from_parts(parts, full(bytes))
+            }
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "reading moto's answer");
+                Protocol::Query.render(&Failure {
+                    code: "InternalFailure".to_owned(),
+                    message: format!("moto did not finish its answer: {error}"),
+                    status: 500,
+                    retry_after: None,
+                })
             }
         }
     }

@@ -31,10 +31,14 @@ mod clock;
 mod cloud;
 mod config;
 mod eks;
+mod eks_token;
 mod error;
 mod faults;
 mod front;
+mod host;
+mod hosts;
 mod inventory;
+mod keys;
 mod moto;
 mod place;
 mod proxy;
@@ -47,6 +51,7 @@ mod wire;
 pub use crate::{
     config::{Config, Limits, Timing},
     error::Error,
+    host::{Admitted, ClusterHost, ClusterSeed, HostError, Hosting, Policy, Work},
 };
 use crate::{
     eks::context::Settings,
@@ -69,8 +74,17 @@ pub struct LocalAws {
 impl LocalAws {
     /// Starts moto and the front door; when this returns, both answer.
     pub async fn start(config: Config) -> Result<Self, Error> {
-        let Config { listen, python, persist, timing, limits, log, endpoint_base, certificate_authority } =
-            config;
+        let Config {
+            listen,
+            python,
+            persist,
+            timing,
+            limits,
+            log,
+            endpoint_base,
+            certificate_authority,
+            host,
+        } = config;
         let saved = match &persist {
             Some(path) => store::load(path)?,
             None => None,
@@ -93,14 +107,23 @@ impl LocalAws {
             timing,
             limits,
             endpoint_base,
+            hosted: host.is_some(),
             certificate_authority: STANDARD
                 .encode(certificate_authority.as_deref().unwrap_or(CERTIFICATE_AUTHORITY)),
         };
         let restored_from = saved.as_ref().map(|saved| saved.instance.clone());
-        let state = saved.map(|saved| saved.state).unwrap_or_default();
+        let mut state = saved.map(|saved| saved.state).unwrap_or_default();
+        eks::hosted::reawaken(&mut state, host.is_some());
+        let hosts = host.map(|host| hosts::Hosts::new(host, format!("http://{address}")));
         let (stop, stopped) = watch::channel(false);
         let front = Arc::new(Front {
-            eks: service::Eks::new(state, settings, cloud.clone(), (persist, instance.clone())),
+            eks: Arc::new(service::Eks::new(
+                state,
+                settings,
+                cloud.clone(),
+                (persist, instance.clone()),
+                hosts,
+            )),
             instance,
             restored_from,
             cloud,
@@ -108,12 +131,14 @@ impl LocalAws {
             moto: (moto.pid, moto.address.port()),
             lost: moto.lost.clone(),
             faults: faults::Faults::default(),
+            keys: keys::Keys::default(),
             calls: calls::Calls::default(),
             regions: Mutex::new(BTreeSet::new()),
             started: Instant::now(),
             activity: Activity::new(),
             stop: stop.clone(),
         });
+        front.eks.begin_hosting().await;
         let server = tokio::spawn(run(listener, Arc::clone(&front), moto, stopped));
         tracing::info!(%address, moto = front.moto.1, instance = front.instance, "local AWS started");
         Ok(Self { address, front, stop, server })
@@ -195,6 +220,7 @@ async fn run(listener: TcpListener, front: Arc<Front>, mut moto: Moto, mut stopp
     if tokio::time::timeout(DRAIN, drained).await.is_err() {
         connections.shutdown().await;
     }
+    front.eks.end_hosting().await;
     moto.stop().await;
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use serde_json::Value;
@@ -16,6 +16,7 @@ use crate::{
         self,
         context::{Context, Effect, Facts, Settings},
         error::{ApiError, ApiResult},
+        hosted::conclude,
         input,
         needs::needs,
         page::Query,
@@ -23,6 +24,8 @@ use crate::{
         settle::settle,
         state::State,
     },
+    host::{HostError, Hosting},
+    hosts::Hosts,
     place::Place,
     store,
 };
@@ -42,6 +45,7 @@ pub(crate) struct Eks {
     cloud: Cloud,
     persist: Option<PathBuf>,
     instance: String,
+    hosts: Option<Hosts>,
 }
 
 #[derive(Debug)]
@@ -56,12 +60,13 @@ impl Eks {
         settings: Settings,
         cloud: Cloud,
         keep: (Option<PathBuf>, String),
+        hosts: Option<Hosts>,
     ) -> Self {
         let (persist, instance) = keep;
-        Self { model: Mutex::new(Model { state, settings }), cloud, persist, instance }
+        Self { model: Mutex::new(Model { state, settings }), cloud, persist, instance, hosts }
     }
 
-    pub(crate) async fn call(&self, request: Request<'_>) -> ApiResult<Value> {
+    pub(crate) async fn call(self: &Arc<Self>, request: Request<'_>) -> ApiResult<Value> {
         let body = input::json(request.body)?;
         let needs = needs(request.route, &body, &self.lock().state, &request.place.region);
         let facts = self.cloud.facts(request.place, &needs, request.caller).await.map_err(|error| {
@@ -75,13 +80,21 @@ impl Eks {
         Ok(answer)
     }
 
-    fn decide(&self, request: &Request<'_>, body: &Value, facts: Facts) -> ApiResult<(Value, Vec<Effect>)> {
+    fn decide(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        body: &Value,
+        facts: Facts,
+    ) -> ApiResult<(Value, Vec<Effect>)> {
         let mut model = self.lock();
         let Model { state, settings } = &mut *model;
         let place = request.place.clone();
         let mut ctx = Context { place, now: clock::now(), settings, facts, effects: Vec::new() };
-        let answer = eks::answer(state, &mut ctx, request.route, Query(request.query), body)?;
+        let answer = eks::answer(state, &mut ctx, request.route, Query(request.query), body);
         let effects = ctx.effects;
+        // Time passed for the others even if this request is refused.
+        self.follow(state);
+        let answer = answer?;
         if !is_read(request.route.op) {
             self.save(&model.state)?;
         }
@@ -120,10 +133,45 @@ impl Eks {
     }
 
     /// Lets a function look at the state of this instant, and change it if it is the admin's.
-    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+    pub(crate) fn with_state<T>(self: &Arc<Self>, look: impl FnOnce(&mut State) -> T) -> T {
         let mut model = self.lock();
         settle(&mut model.state, clock::now());
-        look(&mut model.state)
+        let seen = look(&mut model.state);
+        self.follow(&model.state);
+        seen
+    }
+
+    fn follow(self: &Arc<Self>, state: &State) {
+        if let Some(hosts) = &self.hosts {
+            hosts.follow(self, state);
+        }
+    }
+
+    /// Hosts what was loaded, and returns when all of it is hosted or has failed.
+    pub(crate) async fn begin_hosting(self: &Arc<Self>) {
+        if let Some(hosts) = &self.hosts {
+            self.follow(&self.lock().state);
+            hosts.rest().await;
+        }
+    }
+
+    pub(crate) async fn end_hosting(&self) {
+        if let Some(hosts) = &self.hosts {
+            hosts.end().await;
+        }
+    }
+
+    /// Takes what a host made of a cluster, named by region, name and id; nothing if there is no such cluster.
+    pub(crate) fn hosted(
+        &self,
+        (region, name, id): (&str, &str, &str),
+        result: Result<Hosting, HostError>,
+    ) -> Option<&Hosts> {
+        let mut model = self.lock();
+        let clusters = model.state.regions.get_mut(region)?;
+        conclude(clusters.get_mut(name).filter(|cluster| cluster.id == id)?, result);
+        self.save(&model.state).ok();
+        self.hosts.as_ref()
     }
 
     /// Keeps what the admin changed.

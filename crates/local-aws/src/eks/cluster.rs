@@ -12,7 +12,7 @@ use super::{
     error::{ApiError, ApiResult},
     page::{Query, page},
     rules, seconds,
-    state::{AuthMode, Cluster, ClusterStatus, State, Tags, VpcConfig},
+    state::{Api, AuthMode, Cluster, ClusterStatus, State, Tags, VpcConfig},
     versions,
 };
 
@@ -132,8 +132,10 @@ pub(crate) fn create(state: &mut State, ctx: &mut Context<'_>, input: CreateClus
     }
     let bootstraps = input.access_config.as_ref().and_then(|c| c.bootstrap_cluster_creator_admin_permissions);
     let mut cluster = build(ctx, input)?;
-    if bootstraps.unwrap_or(true) && cluster.auth_mode != AuthMode::ConfigMap {
-        access::admit_creator(&mut cluster, ctx);
+    match cluster.auth_mode {
+        _ if bootstraps == Some(false) => {}
+        AuthMode::ConfigMap => cluster.creator = Some(ctx.facts.caller.clone()),
+        AuthMode::ApiAndConfigMap | AuthMode::Api => access::admit_creator(&mut cluster, ctx),
     }
     ctx.effects.push(Effect::CreateClusterSecurityGroup {
         cluster: cluster.name.clone(),
@@ -162,6 +164,8 @@ fn build(ctx: &Context<'_>, input: CreateCluster) -> ApiResult<Cluster> {
         created_at: ctx.now,
         status: ClusterStatus::Creating,
         due: Some(due),
+        api: if ctx.settings.hosted { Api::Awaited { before: None } } else { Api::Unhosted },
+        creator: None,
         settled_at: ctx.after_ms(settle),
         version: version.to_owned(),
         role_arn: input.role_arn,
@@ -259,6 +263,10 @@ pub(crate) fn view(cluster: &Cluster, ctx: &Context<'_>) -> Value {
     if !off.is_empty() {
         logging.push(json!({ "types": off, "enabled": false }));
     }
+    let (endpoint, authority) = match reachable(cluster, ctx) {
+        Some((endpoint, authority)) if made => (json!(endpoint), json!({ "data": authority })),
+        _ => (Value::Null, json!({})),
+    };
     let region = &ctx.place.region;
     let suffix = ctx.place.dns_suffix();
     json!({
@@ -266,7 +274,7 @@ pub(crate) fn view(cluster: &Cluster, ctx: &Context<'_>) -> Value {
         "arn": cluster.arn,
         "createdAt": seconds(cluster.created_at),
         "version": cluster.version,
-        "endpoint": made.then(|| endpoint(cluster, ctx)),
+        "endpoint": endpoint,
         "roleArn": cluster.role_arn,
         "resourcesVpcConfig": vpc_view(&cluster.vpc),
         "kubernetesNetworkConfig": cluster.network,
@@ -275,7 +283,7 @@ pub(crate) fn view(cluster: &Cluster, ctx: &Context<'_>) -> Value {
             "oidc": { "issuer": format!("https://oidc.eks.{region}.{suffix}/id/{}", cluster.id) },
         })),
         "status": cluster.status_name(),
-        "certificateAuthority": if made { json!({ "data": ctx.settings.certificate_authority }) } else { json!({}) },
+        "certificateAuthority": authority,
         "clientRequestToken": cluster.token,
         "platformVersion": versions::platform_version(&cluster.version),
         "tags": cluster.tags,
@@ -291,11 +299,19 @@ pub(crate) fn view(cluster: &Cluster, ctx: &Context<'_>) -> Value {
     })
 }
 
-fn endpoint(cluster: &Cluster, ctx: &Context<'_>) -> String {
-    match &ctx.settings.endpoint_base {
-        Some(base) => format!("{}/{}", base.trim_end_matches('/'), cluster.id),
-        None => format!("https://{}.gr7.{}.eks.{}", cluster.id, ctx.place.region, ctx.place.dns_suffix()),
-    }
+/// Endpoint and authority.
+fn reachable(cluster: &Cluster, ctx: &Context<'_>) -> Option<(String, String)> {
+    let endpoint = match (&cluster.api, &ctx.settings.endpoint_base) {
+        (Api::At { endpoint, certificate_authority }, _) => {
+            return Some((endpoint.clone(), certificate_authority.clone()));
+        }
+        (Api::Awaited { .. } | Api::Failed, _) => return None,
+        (Api::Unhosted, Some(base)) => format!("{}/{}", base.trim_end_matches('/'), cluster.id),
+        (Api::Unhosted, None) => {
+            format!("https://{}.gr7.{}.eks.{}", cluster.id, ctx.place.region, ctx.place.dns_suffix())
+        }
+    };
+    Some((endpoint, ctx.settings.certificate_authority.clone()))
 }
 
 fn vpc_view(vpc: &VpcConfig) -> Value {

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) timing: Timing,
     pub(crate) limits: Limits,
     pub(crate) endpoint_base: Option<String>,
+    /// Somebody plays the APIs of clusters.
+    pub(crate) hosted: bool,
     /// Base64 of a PEM.
     pub(crate) certificate_authority: String,
 }

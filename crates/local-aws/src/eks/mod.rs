@@ -12,6 +12,7 @@ mod cluster;
 pub(crate) mod context;
 pub(crate) mod error;
 mod fargate;
+pub(crate) mod hosted;
 mod identity_provider;
 pub(crate) mod input;
 pub(crate) mod needs;

@@ -165,7 +165,7 @@ pub(crate) fn support_type(asked: Option<&str>) -> ApiResult<String> {
 pub(crate) fn is_active(cluster: &Cluster) -> ApiResult<()> {
     match cluster.status {
         ClusterStatus::Active => Ok(()),
-        ClusterStatus::Creating | ClusterStatus::Deleting => {
+        ClusterStatus::Creating | ClusterStatus::Deleting | ClusterStatus::Failed => {
             let message = format!("Cluster '{}' is not in ACTIVE status", cluster.name);
             Err(ApiError::invalid_request(message).cluster(&*cluster.name))
         }
@@ -213,6 +213,9 @@ pub(crate) fn may_update(cluster: &Cluster, kind: &str) -> ApiResult<()> {
         }
         ClusterStatus::Deleting => {
             refuse(format!("Cannot {kind} because cluster {} is currently DELETING", cluster.name))
+        }
+        ClusterStatus::Failed => {
+            refuse(format!("Cannot {kind} because cluster {} is currently FAILED", cluster.name))
         }
         ClusterStatus::Active => match cluster.cluster_update() {
             Some(update) => refuse(format!(

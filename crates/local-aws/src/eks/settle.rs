@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{
     access,
-    state::{Addon, AddonStatus, Change, Cluster, ClusterStatus, Issue, Profile, ProfileStatus, State},
+    state::{Addon, AddonStatus, Api, Change, Cluster, ClusterStatus, Issue, Profile, ProfileStatus, State},
 };
 use crate::place::Place;
 
@@ -24,7 +24,8 @@ pub(crate) fn is_over(due: Option<Timestamp>, now: Timestamp) -> bool {
 }
 
 fn settle_cluster(cluster: &mut Cluster, place: &Place, now: Timestamp) {
-    if cluster.status == ClusterStatus::Creating && is_over(cluster.due, now) {
+    let hosted = !matches!(cluster.api, Api::Awaited { .. });
+    if cluster.status == ClusterStatus::Creating && hosted && is_over(cluster.due, now) {
         cluster.status = ClusterStatus::Active;
         cluster.due = None;
     }

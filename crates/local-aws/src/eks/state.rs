@@ -33,6 +33,8 @@ pub(crate) enum ClusterStatus {
     Creating,
     Active,
     Deleting,
+    /// No API could be started for it.
+    Failed,
 }
 
 /// A health issue of a cluster, profile or addon.
@@ -56,6 +58,12 @@ pub(crate) struct Cluster {
     pub(crate) status: ClusterStatus,
     /// When the present CREATING or DELETING is over.
     pub(crate) due: Option<Timestamp>,
+    /// What answers at its endpoint.
+    #[serde(default)]
+    pub(crate) api: Api,
+    /// Its administrator, if no access entry says so: a creator in the mode that knows no entries.
+    #[serde(default)]
+    pub(crate) creator: Option<String>,
     /// Until then an ACTIVE cluster still refuses Fargate mutations.
     pub(crate) settled_at: Timestamp,
     pub(crate) version: String,
@@ -82,6 +90,26 @@ pub(crate) struct Cluster {
     /// Ordered: the next update of the cluster ends as Failed with these errors.
     #[serde(default)]
     pub(crate) fail_next_update: Option<Vec<UpdateError>>,
+}
+
+/// What answers at the endpoint of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Api {
+    /// Nothing: there is no host.
+    #[default]
+    Unhosted,
+    /// The host is at it. Until it is done the cluster stays CREATING.
+    Awaited {
+        /// The endpoint before a restart.
+        before: Option<String>,
+    },
+    At {
+        endpoint: String,
+        /// Base64 of a PEM.
+        certificate_authority: String,
+    },
+    /// The host could not.
+    Failed,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -310,6 +338,7 @@ impl Cluster {
         match self.status {
             ClusterStatus::Creating => "CREATING",
             ClusterStatus::Deleting => "DELETING",
+            ClusterStatus::Failed => "FAILED",
             ClusterStatus::Active if self.cluster_update().is_some() => "UPDATING",
             ClusterStatus::Active => "ACTIVE",
         }

@@ -5,6 +5,7 @@
 mod access;
 mod cluster;
 mod fargate;
+mod hosted;
 mod robust;
 
 use jiff::{SignedDuration, Timestamp};
@@ -74,6 +75,7 @@ impl Account {
                 timing: Timing::default(),
                 limits: Limits::default(),
                 endpoint_base: None,
+                hosted: false,
                 certificate_authority: "Y2E=".to_owned(),
             },
             facts,

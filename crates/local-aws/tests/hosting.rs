@@ -1,0 +1,150 @@
+//! A host of clusters is told what begins, who is let in and what is gone, and decides where endpoints are.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use common::{Client, config, start_with};
+use local_aws::{Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, LocalAws, Timing, Work};
+use serde_json::{Value, json};
+
+/// Writes down what it is told. How it begins depends on the cluster's name.
+#[derive(Debug, Default)]
+struct Diary {
+    begun: Mutex<Vec<ClusterSeed>>,
+    admitted: Mutex<Vec<(String, Vec<Admitted>)>>,
+    ended: Mutex<Vec<String>>,
+    gate: Arc<tokio::sync::Notify>,
+}
+
+impl ClusterHost for Diary {
+    fn begin(&self, cluster: ClusterSeed) -> Work<Result<Hosting, HostError>> {
+        let gate = Arc::clone(&self.gate);
+        self.begun.lock().unwrap().push(cluster.clone());
+        Box::pin(async move {
+            match cluster.name.as_str() {
+                "broken" => return Err("no port is free".into()),
+                "mad" => panic!("lost its mind"),
+                "slow" => gate.notified().await,
+                _ => {}
+            }
+            Ok(Hosting {
+                endpoint: cluster.before.unwrap_or_else(|| format!("https://127.0.0.1/{}", cluster.id)),
+                certificate_authority_pem: "PEM".to_owned(),
+            })
+        })
+    }
+
+    fn admit(&self, id: &str, admitted: Vec<Admitted>) {
+        self.admitted.lock().unwrap().push((id.to_owned(), admitted));
+    }
+
+    fn end(&self, id: &str) -> Work<()> {
+        self.ended.lock().unwrap().push(id.to_owned());
+        Box::pin(std::future::ready(()))
+    }
+}
+
+async fn start(config: Config) -> (Arc<Diary>, LocalAws, Client) {
+    let diary = Arc::new(Diary::default());
+    let host: Arc<dyn ClusterHost> = Arc::<Diary>::clone(&diary);
+    let (aws, client) = start_with(Config { host: Some(host), ..config }).await;
+    (diary, aws, client)
+}
+
+async fn describe(client: &Client, name: &str) -> Value {
+    client.eks_ok("GET", &format!("/clusters/{name}"), Value::Null).await["cluster"].clone()
+}
+
+/// The cluster, when it is no longer CREATING.
+async fn settled(client: &Client, name: &str) -> Value {
+    let begun = Instant::now();
+    loop {
+        let cluster = describe(client, name).await;
+        if cluster["status"] != "CREATING" {
+            return cluster;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{cluster}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_where_its_host_says_until_it_is_gone() {
+    let timing = Timing { cluster_delete_ms: 50, ..Timing::instant() };
+    let (diary, aws, client) = start(Config { timing, ..config() }).await;
+    let ground = client.ground().await;
+    client.eks_ok("POST", "/clusters", ground.cluster("shop")).await;
+    let cluster = settled(&client, "shop").await;
+    let seed = diary.begun.lock().unwrap()[0].clone();
+    assert_eq!((seed.name.as_str(), seed.sts.clone(), seed.before), ("shop", aws.endpoint(), None));
+    assert_eq!(seed.admitted.len(), 1, "the creator");
+    assert_eq!(cluster["status"], "ACTIVE");
+    assert_eq!(cluster["endpoint"], format!("https://127.0.0.1/{}", seed.id));
+    assert_eq!(cluster["certificateAuthority"]["data"], "UEVN");
+
+    let entry = json!({ "principalArn": ground.role, "kubernetesGroups": ["readers"] });
+    client.eks_ok("POST", "/clusters/shop/access-entries", entry).await;
+    let (id, admitted) = diary.admitted.lock().unwrap().last().unwrap().clone();
+    assert_eq!((id.as_str(), admitted.len()), (seed.id.as_str(), 2));
+
+    client.eks_ok("DELETE", "/clusters/shop", Value::Null).await;
+    assert!(diary.ended.lock().unwrap().is_empty(), "it is still DELETING");
+    // Nobody asks again, and still it ends.
+    let begun = Instant::now();
+    while diary.ended.lock().unwrap().is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "never ended");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(*diary.ended.lock().unwrap(), [seed.id]);
+    aws.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_cannot_begin_makes_the_cluster_fail() {
+    let (_, aws, client) = start(config()).await;
+    let ground = client.ground().await;
+    for (name, why) in [("broken", "no port is free"), ("mad", "panicked")] {
+        client.eks_ok("POST", "/clusters", ground.cluster(name)).await;
+        let cluster = settled(&client, name).await;
+        assert_eq!(cluster["status"], "FAILED");
+        assert!(cluster["health"].to_string().contains(why), "{cluster}");
+        client.eks_ok("DELETE", &format!("/clusters/{name}"), Value::Null).await;
+    }
+    aws.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_host_keeps_its_cluster_creating_and_nobody_else_waiting() {
+    let (diary, aws, client) = start(config()).await;
+    let ground = client.ground().await;
+    client.eks_ok("POST", "/clusters", ground.cluster("slow")).await;
+    client.eks_ok("POST", "/clusters", ground.cluster("quick")).await;
+    assert_eq!(settled(&client, "quick").await["status"], "ACTIVE");
+    assert_eq!(describe(&client, "slow").await["status"], "CREATING");
+    diary.gate.notify_one();
+    assert_eq!(settled(&client, "slow").await["status"], "ACTIVE");
+    aws.shutdown().await;
+    assert_eq!(diary.ended.lock().unwrap().len(), 2, "both end with the process");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_was_persisted_begins_again_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let persisted = || Config { persist: Some(dir.path().join("eks.json")), ..config() };
+    let (_, aws, client) = start(persisted()).await;
+    let ground = client.ground().await;
+    client.eks_ok("POST", "/clusters", ground.cluster("shop")).await;
+    let before = settled(&client, "shop").await;
+    aws.shutdown().await;
+
+    let (diary, aws, client) = start(persisted()).await;
+    let seed = diary.begun.lock().unwrap()[0].clone();
+    assert_eq!(seed.before.as_deref(), before["endpoint"].as_str());
+    let again = describe(&client, "shop").await;
+    assert_eq!((&again["status"], &again["endpoint"]), (&json!("ACTIVE"), &before["endpoint"]));
+    aws.shutdown().await;
+}
