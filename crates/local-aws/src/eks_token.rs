@@ -111,7 +111,8 @@ fn mac(key: &[u8], text: &str) -> Result<Hmac<Sha256>, Failure> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

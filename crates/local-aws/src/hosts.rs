@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A host that takes longer has failed.
-const BEGIN: Duration = Duration::from_secs(60);
+const BEGIN: Duration = Duration::from_mins(1);
 /// How long the end of everything may take.
 const END: Duration = Duration::from_secs(10);
 

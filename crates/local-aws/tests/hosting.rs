@@ -1,5 +1,12 @@
 //! A host of clusters is told what begins, who is let in and what is gone, and decides where endpoints are.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
+
 mod common;
 
 use std::{

@@ -7,7 +7,7 @@ use crate::{
         hosted::{admitted, conclude, reawaken},
         state::{Api, Cluster},
     },
-    host::{Admitted, HostError, Hosting, Policy},
+    host::{Admitted, Hosting, Policy},
 };
 
 fn hosted() -> Account {
@@ -21,8 +21,8 @@ fn demo(account: &mut Account) -> &mut Cluster {
     account.state.regions.get_mut("eu-west-1").unwrap().get_mut("demo").unwrap()
 }
 
-fn hosting() -> Result<Hosting, HostError> {
-    Ok(Hosting { endpoint: "https://127.0.0.1:7".to_owned(), certificate_authority_pem: "PEM".to_owned() })
+fn hosting() -> Hosting {
+    Hosting { endpoint: "https://127.0.0.1:7".to_owned(), certificate_authority_pem: "PEM".to_owned() }
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_cluster_is_not_active_before_its_api_answers() {
     let waiting = account.get("/clusters/demo");
     assert_eq!(waiting["cluster"]["status"], "CREATING");
     assert_eq!(waiting["cluster"]["endpoint"], Value::Null);
-    conclude(demo(&mut account), hosting());
+    conclude(demo(&mut account), Ok(hosting()));
     let made = account.get("/clusters/demo");
     assert_eq!(made["cluster"]["status"], "ACTIVE");
     assert_eq!(made["cluster"]["endpoint"], "https://127.0.0.1:7");
@@ -42,7 +42,7 @@ fn a_cluster_is_not_active_before_its_api_answers() {
 #[test]
 fn an_api_that_answers_early_does_not_shorten_the_creation() {
     let mut account = hosted();
-    conclude(demo(&mut account), hosting());
+    conclude(demo(&mut account), Ok(hosting()));
     let early = account.get("/clusters/demo");
     assert_eq!(early["cluster"]["status"], "CREATING");
     assert_eq!(early["cluster"]["endpoint"], Value::Null);
@@ -71,7 +71,7 @@ fn a_cluster_without_its_api_has_failed_says_why_and_can_only_be_deleted() {
 #[test]
 fn access_entries_are_who_is_let_in() {
     let mut account = hosted();
-    conclude(demo(&mut account), hosting());
+    conclude(demo(&mut account), Ok(hosting()));
     account.pass(2000);
     let admin = Policy { name: "AmazonEKSClusterAdminPolicy".to_owned(), namespaces: Vec::new() };
     let creator = Admitted {
@@ -113,7 +113,7 @@ fn without_access_entries_the_creator_is_let_in() {
 #[test]
 fn after_a_restart_an_api_is_awaited_where_it_was_and_only_if_there_is_a_host() {
     let mut account = hosted();
-    conclude(demo(&mut account), hosting());
+    conclude(demo(&mut account), Ok(hosting()));
     account.pass(2000);
     account.get("/clusters/demo");
     reawaken(&mut account.state, true);
