@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
-pub use self::eks::{Access, Sts};
+pub use self::eks::{Access, Accesses, Sts};
 pub(crate) use self::{
     bearer::Bearers,
     eks::Eks,

@@ -40,6 +40,7 @@ pub struct EmbeddedKube {
     faults: Faults,
     requests: Requests,
     listener: Option<Listener>,
+    certificate_authority: String,
     kubeconfig: Option<String>,
     kubeconfig_path: Option<PathBuf>,
     store: Store,
@@ -82,6 +83,11 @@ impl EmbeddedKube {
     /// Where it listens, if it does.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Listener::address)
+    }
+
+    /// PEM of the authority that signed the listener's certificate.
+    pub fn certificate_authority(&self) -> &str {
+        &self.certificate_authority
     }
 
     /// A kubeconfig for the administrator, if the cluster listens.

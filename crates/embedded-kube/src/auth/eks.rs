@@ -9,11 +9,12 @@ mod call;
 mod presigned;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use self::presigned::Presigned;
 use super::{AUTHENTICATED, bearer::hash};
@@ -24,7 +25,7 @@ use crate::{clock, request::User};
 pub struct Access {
     /// ARN of a user or role; `*` stands for any identity.
     pub arn: String,
-    /// The user's name here; empty for the ARN itself.
+    /// The user's name here; empty for the ARN itself. `{{SessionName}}` stands for the session of a role.
     pub user: String,
     /// The user's groups here, such as `system:masters`.
     pub groups: Vec<String>,
@@ -37,6 +38,27 @@ impl Access {
     }
 }
 
+/// Who is let in. Clones are one and the same list, so a cluster follows changes of it at once.
+#[derive(Debug, Clone, Default)]
+pub struct Accesses(Arc<RwLock<Vec<Access>>>);
+
+impl Accesses {
+    /// From now on these.
+    pub fn set(&self, access: Vec<Access>) {
+        *self.0.write() = access;
+    }
+
+    fn user(&self, arn: &str) -> Option<User> {
+        mapped(&self.0.read(), arn)
+    }
+}
+
+impl From<Vec<Access>> for Accesses {
+    fn from(access: Vec<Access>) -> Self {
+        Self(Arc::new(RwLock::new(access)))
+    }
+}
+
 /// Where EKS tokens are checked, and who their owners are.
 #[derive(Debug, Clone, Default)]
 pub struct Sts {
@@ -45,7 +67,7 @@ pub struct Sts {
     /// The cluster's name, which every token must be signed for.
     pub cluster: String,
     /// Who is let in.
-    pub access: Vec<Access>,
+    pub access: Accesses,
     /// Secrets by access key: signatures of these keys are checked here too, since a local AWS may not.
     pub secrets: Vec<(String, String)>,
 }
@@ -57,7 +79,8 @@ const MOST_REMEMBERED: usize = 1024;
 /// Checks EKS tokens.
 pub struct Eks {
     sts: Sts,
-    known: Mutex<HashMap<[u8; 32], (Instant, User)>>,
+    /// ARNs by token.
+    known: Mutex<HashMap<[u8; 32], (Instant, String)>>,
 }
 
 impl Eks {
@@ -76,10 +99,9 @@ impl Eks {
             }
         };
         let key = hash(token);
-        if let Some((until, user)) = self.known.lock().get(&key)
-            && Instant::now() < *until
-        {
-            return Some(user.clone());
+        let known = self.known.lock().get(&key).filter(|(until, _)| Instant::now() < *until).cloned();
+        if let Some((_, arn)) = known {
+            return self.sts.access.user(&arn);
         }
         let arn = match call::caller(&self.sts, &presigned).await {
             Ok(arn) => arn,
@@ -88,33 +110,54 @@ impl Eks {
                 return None;
             }
         };
-        let user = mapped(&self.sts.access, &canonical(&arn))?;
+        let user = self.sts.access.user(&arn)?;
         let mut known = self.known.lock();
         if known.len() >= MOST_REMEMBERED {
             known.clear();
         }
-        known.insert(key, (Instant::now() + REMEMBERED, user.clone()));
+        known.insert(key, (Instant::now() + REMEMBERED, arn));
         Some(user)
     }
 }
 
 fn mapped(access: &[Access], arn: &str) -> Option<User> {
-    let found = access.iter().find(|one| canonical(&one.arn) == arn || one.arn == "*")?;
-    let name = if found.user.is_empty() { arn } else { &found.user };
+    let who = canonical(arn);
+    let found = access.iter().find(|one| canonical(&one.arn) == who || one.arn == "*")?;
+    let session = session(arn);
+    let name = if found.user.is_empty() {
+        who.clone()
+    } else {
+        found.user.replace("{{SessionName}}", &session.replace('@', "-"))
+    };
     let mut groups = found.groups.clone();
     groups.push(AUTHENTICATED.to_owned());
-    let extra = std::collections::BTreeMap::from([("arn".to_owned(), vec![arn.to_owned()])]);
-    Some(User { name: name.to_owned(), uid: String::new(), groups, extra })
+    let mut extra =
+        BTreeMap::from([("arn".to_owned(), vec![arn.to_owned()]), ("canonicalArn".to_owned(), vec![who])]);
+    if !session.is_empty() {
+        extra.insert("sessionName".to_owned(), vec![session.to_owned()]);
+    }
+    Some(User { name, uid: String::new(), groups, extra })
 }
 
-/// A session of a role stands for the role: `…:sts::1:assumed-role/R/S` is `…:iam::1:role/R`.
+/// One spelling for all ARNs of an identity: a session of a role stands for the role, a role goes without its path
+/// (sessions do not tell it), and a user is IAM's whoever names it.
 fn canonical(arn: &str) -> String {
     let parts: Vec<&str> = arn.splitn(6, ':').collect();
-    let [_, partition, "sts", region, account, rest] = parts.as_slice() else { return arn.to_owned() };
-    match rest.strip_prefix("assumed-role/").map(|rest| rest.split('/').next().unwrap_or_default()) {
-        Some(role) => format!("arn:{partition}:iam:{region}:{account}:role/{role}"),
-        None => arn.to_owned(),
-    }
+    let [_, partition, "iam" | "sts", region, account, rest] = parts.as_slice() else {
+        return arn.to_owned();
+    };
+    let resource = match rest.split_once('/') {
+        Some(("assumed-role", rest)) => format!("role/{}", rest.split('/').next().unwrap_or_default()),
+        Some(("role", path)) => format!("role/{}", path.rsplit('/').next().unwrap_or_default()),
+        Some(("user", _)) => (*rest).to_owned(),
+        _ => return arn.to_owned(),
+    };
+    format!("arn:{partition}:iam:{region}:{account}:{resource}")
+}
+
+fn session(arn: &str) -> &str {
+    let rest = arn.split_once(":assumed-role/").and_then(|(_, rest)| rest.split_once('/'));
+    rest.map_or("", |(_, session)| session)
 }
 
 #[cfg(test)]

@@ -225,6 +225,7 @@ impl Builder {
             faults,
             requests,
             listener: None,
+            certificate_authority: credentials.authority.certificate.clone(),
             kubeconfig: None,
             kubeconfig_path: None,
             store,

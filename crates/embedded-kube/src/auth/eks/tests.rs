@@ -108,7 +108,34 @@ fn the_configured_endpoint_is_a_good_host_too() {
 #[test]
 fn a_session_of_a_role_is_the_role() {
     let access = [Access::admin("arn:aws:iam::1:role/boss")];
-    let user = mapped(&access, &canonical("arn:aws:sts::1:assumed-role/boss/me")).unwrap();
+    let user = mapped(&access, "arn:aws:sts::1:assumed-role/boss/me").unwrap();
     assert_eq!(user.groups, ["system:masters", "system:authenticated"]);
-    assert_eq!(mapped(&access, &canonical("arn:aws:iam::1:user/other")), None);
+    assert_eq!(mapped(&access, "arn:aws:iam::1:user/other"), None);
+}
+
+#[rstest]
+#[case("arn:aws:iam::1:role/team/boss", "arn:aws:sts::1:assumed-role/boss/me")]
+#[case("arn:aws:iam::1:user/me", "arn:aws:sts::1:user/me")]
+#[case("arn:aws-cn:iam::1:user/a/me", "arn:aws-cn:iam::1:user/a/me")]
+#[case("arn:aws:sts::1:federated-user/me", "arn:aws:sts::1:federated-user/me")]
+fn an_identity_is_the_same_however_it_is_spelled(#[case] one: &str, #[case] other: &str) {
+    assert_eq!(canonical(one), canonical(other));
+}
+
+#[test]
+fn a_name_may_hold_the_session() {
+    let user = "dev:{{SessionName}}".to_owned();
+    let access = Access { arn: "arn:aws:iam::1:role/dev".to_owned(), user, groups: Vec::new() };
+    let user = mapped(&[access], "arn:aws:sts::1:assumed-role/dev/me@home").unwrap();
+    assert_eq!(user.name, "dev:me-home");
+    assert_eq!(user.extra["sessionName"], ["me@home"]);
+}
+
+#[test]
+fn whoever_is_struck_off_the_list_is_out_at_once() {
+    let access = Accesses::from(vec![Access::admin("arn:aws:iam::1:user/me")]);
+    let seen_by_the_cluster = access.clone();
+    assert!(seen_by_the_cluster.user("arn:aws:iam::1:user/me").is_some());
+    access.set(Vec::new());
+    assert_eq!(seen_by_the_cluster.user("arn:aws:iam::1:user/me"), None);
 }
