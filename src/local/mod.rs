@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod aws;
+mod clusters;
 pub mod kube;
 pub mod serve;
 pub mod venv;

@@ -6,6 +6,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -21,6 +22,8 @@ use terraform_driver::{
 };
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
+
+use super::clusters::EmbeddedClusters;
 
 /// The port that is tried first, so that directories rendered before a start are right after it.
 pub const USUAL_PORT: u16 = 4599;
@@ -164,6 +167,7 @@ pub async fn serve(
 /// The usual port, or the one asked for; any free one if it is taken.
 async fn start(place: &Place, python: PathBuf, port: Option<u16>) -> Result<LocalAws, ServeError> {
     let mut config = Config::new(python);
+    config.host = Some(Arc::new(EmbeddedClusters::default()));
     config.log = Some(place.dir().join("moto.log"));
     config.listen = SocketAddr::from(([127, 0, 0, 1], port.unwrap_or(USUAL_PORT)));
     match LocalAws::start(config.clone()).await {

@@ -122,11 +122,23 @@ impl Capt {
         self.inventory().iter().find(|(name, _)| name == what).map_or(0, |(_, count)| *count)
     }
 
+    /// Where the local AWS answers: host and port.
+    pub(crate) fn aws(&self) -> String {
+        let status = self.run(&["aws", "status", "-o", "json"]).ok().report();
+        text(&status["endpoint"]).trim_start_matches("http://").to_owned()
+    }
+
     /// A call of the local AWS's admin path.
     pub(crate) fn admin(&self, method: &str, path: &str, body: &str) -> Value {
-        let status = self.run(&["aws", "status", "-o", "json"]).ok().report();
-        let endpoint = text(&status["endpoint"]);
-        http(endpoint.trim_start_matches("http://"), method, path, body)
+        http(&self.aws(), method, path, body)
+    }
+
+    /// kubectl with a kubeconfig and nothing else of the caller's.
+    #[expect(clippy::disallowed_methods, reason = "a person types this")]
+    pub(crate) fn kubectl(&self, kubeconfig: &Path, args: &[&str]) -> Said {
+        let mut command = Command::new("kubectl");
+        command.args(args).env("KUBECONFIG", kubeconfig).env("HOME", self.dir.path()).stdin(Stdio::null());
+        Said::of(&command.output().expect("kubectl is on the PATH"))
     }
 
     /// The calls of one operation that the local AWS got: their results.
@@ -162,23 +174,28 @@ pub(crate) fn until(what: &str, patience: Duration, mut condition: impl FnMut() 
 }
 
 fn http(address: &str, method: &str, path: &str, body: &str) -> Value {
+    let text = exchange(address, &format!("{method} {path}"), "Content-Type: application/json\r\n", body);
+    if text.trim().is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
+}
+
+/// One request, given by method and path, and its answer, which must be a good one.
+pub(crate) fn exchange(address: &str, request: &str, headers: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").expect("an HTTP answer");
-    assert!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {answer}");
-    let body = if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+    assert!(head.starts_with("HTTP/1.1 2"), "{request}: {answer}");
+    if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
         unchunk(body)
     } else {
         body.to_owned()
-    };
-    if body.trim().is_empty() { Value::Null } else { serde_json::from_str(&body).unwrap() }
+    }
 }
 
 fn unchunk(mut body: &str) -> String {

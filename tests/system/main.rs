@@ -12,6 +12,7 @@
 mod capt;
 mod interruption;
 mod kube;
+mod kubernetes;
 mod local_aws;
 mod profiles;
 mod templates;
