@@ -121,7 +121,7 @@ pub async fn run(plan: Plan) -> Result<bool> {
     }
     if subjects.real.is_none() {
         report::say(
-            "\n!!! (b) WAS SKIPPED: there is no real control plane here, so only the recordings were compared.",
+            "\n!!! (b) WAS SKIPPED: no real control plane was asked, so only the recordings were compared.",
         );
         report::say("!!! `make conformance` builds one (Go is needed) and runs both.");
     }
