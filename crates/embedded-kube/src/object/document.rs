@@ -12,6 +12,9 @@ use crate::failure::{Answer, Failure};
 /// What stands before the resourceVersion, right after the type.
 const STAMP: &[u8] = br#""metadata":{"resourceVersion":""#;
 
+/// What is stored must be readable: `serde_json` reads 127 levels and no more.
+const DEEPEST: usize = 127;
+
 /// An object that is ready but for its resourceVersion.
 #[derive(Debug, Clone)]
 pub struct Draft {
@@ -31,6 +34,9 @@ impl Draft {
     /// Serialises an object; `apiVersion`, `kind` and `metadata` come first, a given resourceVersion is dropped.
     pub fn of(object: &Value) -> Answer<Self> {
         let fields = object.as_object().ok_or_else(|| Failure::internal("an object is not a JSON object"))?;
+        if depth(object) > DEEPEST {
+            return Err(Failure::bad_request(format!("the object has more than {DEEPEST} levels")));
+        }
         let mut head = Vec::with_capacity(512);
         head.push(b'{');
         for key in ["apiVersion", "kind"] {
@@ -123,6 +129,21 @@ impl Document {
     }
 }
 
+/// Levels of objects and lists, by a stack of our own: the depth is what is in doubt here.
+fn depth(value: &Value) -> usize {
+    let mut deepest = 0;
+    let mut waiting = vec![(value, 1)];
+    while let Some((value, level)) = waiting.pop() {
+        match value {
+            Value::Object(map) => waiting.extend(map.values().map(|value| (value, level + 1))),
+            Value::Array(list) => waiting.extend(list.iter().map(|value| (value, level + 1))),
+            _ => continue,
+        }
+        deepest = deepest.max(level);
+    }
+    deepest
+}
+
 fn write_pair(out: &mut Vec<u8>, key: &str, value: &Value) -> Answer<()> {
     serde_json::to_writer(&mut *out, key).map_err(Failure::internal)?;
     out.push(b':');
@@ -134,6 +155,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read_and_what_cannot_is_refused() {
+        let nested = |levels: usize| (1..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
+        let document = Draft::of(&nested(DEEPEST)).unwrap().at(1);
+        assert!(document.value().is_object());
+        assert!(Draft::of(&nested(DEEPEST + 1)).is_err());
+    }
 
     #[test]
     fn a_draft_takes_its_revision_and_puts_the_type_first() {

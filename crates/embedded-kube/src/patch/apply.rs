@@ -81,22 +81,31 @@ pub fn apply(
 /// Drops nulls that the real server's structs cannot hold: all of a built-in object, and of a custom one's metadata.
 fn tidy(object: &mut Value, shape: &Shape) {
     match shape {
-        Shape::Shared(_) => drop_nulls(object),
+        Shape::Shared(_) => drop_nulls(object, Some(shape)),
         Shape::Own(_) => {
             if let Some(metadata) = object.get_mut("metadata") {
-                drop_nulls(metadata);
+                drop_nulls(metadata, None);
             }
         }
     }
 }
 
-fn drop_nulls(value: &mut Value) {
+/// A map of scalars keeps them: there a null is an empty value, and somebody owns its key.
+fn drop_nulls(value: &mut Value, shape: Option<&Shape>) {
+    let keeps = |shape: &Shape| matches!(shape.node(), Node::Map(map) if matches!(map.values.node(), Node::Scalar(_)));
     match value {
         Value::Object(map) => {
-            map.retain(|_, value| !value.is_null());
-            map.values_mut().for_each(drop_nulls);
+            if !shape.is_some_and(keeps) {
+                map.retain(|_, value| !value.is_null());
+            }
+            for (key, value) in map {
+                drop_nulls(value, shape.and_then(|shape| shape.field(key)));
+            }
         }
-        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        Value::Array(list) => {
+            let items = shape.and_then(Shape::items);
+            list.iter_mut().for_each(|item| drop_nulls(item, items));
+        }
         _ => {}
     }
 }

@@ -125,7 +125,7 @@ pub fn advance(
         }
     }
     if part != Part::Status && resource.rules.is_new_generation(&new, old) {
-        new.set_meta("generation", old.generation() + 1);
+        new.set_meta("generation", old.generation().wrapping_add(1));
     }
     let mut errors = meta::check_change(&new, old, resource);
     errors.extend(resource.rules.check_update(part, &new, old));

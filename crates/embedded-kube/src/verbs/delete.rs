@@ -92,7 +92,7 @@ pub fn decide(resource: &Resource, options: &DeleteOptions, old: &Value, now: Ti
 pub fn mark(new: &mut Value, old: &Value, now: Timestamp) {
     if !old.is_terminating() {
         if old.generation() > 0 {
-            new.set_meta("generation", old.generation() + 1);
+            new.set_meta("generation", old.generation().wrapping_add(1));
         }
         new.set_meta("deletionTimestamp", clock::seconds(now));
     } else if deletion_time(old).is_some_and(|time| time > now) {
@@ -121,7 +121,7 @@ fn wait(new: &mut Value, old: &Value, grace: i64, options: &DeleteOptions, now: 
         new.set_meta("deletionTimestamp", clock::seconds(later(now, grace)));
         new.set_meta("deletionGracePeriodSeconds", grace);
         if old.generation() > 0 {
-            new.set_meta("generation", old.generation() + 1);
+            new.set_meta("generation", old.generation().wrapping_add(1));
         }
         return Waiting::Until;
     }
@@ -213,22 +213,33 @@ pub fn read(request: &Request) -> Answer<DeleteOptions> {
     let mut errors = options::check_dry_run(query);
     if !request.body.is_empty() {
         let body = body_of(request)?;
-        let word = |path: &[&str]| at(&body, path).and_then(Value::as_str).map(str::to_owned);
-        let dry_run = at(&body, &["dryRun"]).and_then(Value::as_array).cloned().unwrap_or_default();
-        if dry_run.iter().any(|value| value.as_str() != Some("All")) {
-            errors.push(FieldError::not_supported("dryRun", Value::Array(dry_run.clone()), &["All"]));
-        }
-        options = DeleteOptions {
-            dry_run: !dry_run.is_empty(),
-            grace: at(&body, &["gracePeriodSeconds"]).and_then(Value::as_i64),
-            orphan: at(&body, &["orphanDependents"]).and_then(Value::as_bool),
-            policy: word(&["propagationPolicy"]),
-            uid: word(&["preconditions", "uid"]),
-            resource_version: word(&["preconditions", "resourceVersion"]),
-        };
+        (options, errors) = of_body(&body);
     }
+    finish(options, errors)
+}
+
+/// Options as an object, as the body of a delete or a part of an eviction; with what is wrong about its dryRun.
+pub fn of_body(body: &Value) -> (DeleteOptions, Vec<FieldError>) {
+    let word = |path: &[&str]| at(body, path).and_then(Value::as_str).map(str::to_owned);
+    let dry_run = at(body, &["dryRun"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut errors = Vec::new();
+    if dry_run.iter().any(|value| value.as_str() != Some("All")) {
+        errors.push(FieldError::not_supported("dryRun", Value::Array(dry_run.clone()), &["All"]));
+    }
+    let options = DeleteOptions {
+        dry_run: !dry_run.is_empty(),
+        grace: at(body, &["gracePeriodSeconds"]).and_then(Value::as_i64),
+        orphan: at(body, &["orphanDependents"]).and_then(Value::as_bool),
+        policy: word(&["propagationPolicy"]),
+        uid: word(&["preconditions", "uid"]),
+        resource_version: word(&["preconditions", "resourceVersion"]),
+    };
+    (options, errors)
+}
+
+/// Checks them; less than nothing of a grace period means "as soon as it can be".
+pub fn finish(mut options: DeleteOptions, errors: Vec<FieldError>) -> Answer<DeleteOptions> {
     check(&options, errors)?;
-    // Less than nothing means "as soon as it can be".
     options.grace = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     Ok(options)
 }

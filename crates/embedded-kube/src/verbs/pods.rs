@@ -63,10 +63,12 @@ impl Server {
     /// `POST pods/NAME/eviction`: nothing here disrupts, so it is a delete.
     pub(super) async fn evict(&self, request: &Request) -> Answer<Reply> {
         let (eviction, _) = decode::decode(&request.content_type, &request.body, "Eviction")?;
-        let mut options = delete::DeleteOptions::default();
-        let given = eviction.get("deleteOptions");
-        options.grace = given.and_then(|given| at(given, &["gracePeriodSeconds"])).and_then(Value::as_i64);
-        options.dry_run = !request.options.dry_run.is_empty();
+        if !eviction.name().is_empty() && eviction.name() != request.name {
+            return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let (given, errors) = delete::of_body(eviction.get("deleteOptions").unwrap_or(&Value::Null));
+        let mut options = delete::finish(given, errors)?;
+        options.dry_run |= !request.options.dry_run.is_empty();
         self.delete_with(request, &options).await?;
         Ok(success())
     }

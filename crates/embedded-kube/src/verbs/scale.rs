@@ -82,6 +82,16 @@ fn wanted(request: &Request, present: &Value) -> Answer<Value> {
 }
 
 fn check(request: &Request, scale: &Value) -> Answer<i64> {
+    let kind = crate::object::text(scale, &["kind"]);
+    if !kind.is_empty() && kind != "Scale" {
+        let why = format!("converting (v1.{kind}) to (autoscaling.Scale): unknown conversion");
+        return Err(undecodable(kind, &why));
+    }
+    let wrong =
+        types::shape_of("autoscaling", "v1", "Scale").and_then(|shape| types::check_types(scale, &shape));
+    if let Some(why) = wrong {
+        return Err(undecodable("Scale", &why));
+    }
     let name = scale.name();
     if !name.is_empty() && name != request.name {
         return Err(Failure::bad_request(format!(
@@ -96,6 +106,10 @@ fn check(request: &Request, scale: &Value) -> Answer<i64> {
         return Err(Failure::invalid("autoscaling", "Scale", &request.name, &[error]));
     }
     Ok(replicas)
+}
+
+fn undecodable(kind: &str, why: &str) -> Failure {
+    Failure::bad_request(format!("{kind} in version \"v1\" cannot be handled as a Scale: {why}"))
 }
 
 /// A custom resource without a number of replicas cannot be seen as one.

@@ -284,3 +284,58 @@ async fn nothing_is_made_in_a_namespace_that_ends() {
     let refused = server.handle(late.with(json!({"metadata": {"name": "a"}}))).await.err().unwrap();
     assert_eq!(refused.details().unwrap().causes[0].reason, "NamespaceTerminating");
 }
+
+async fn deployment(server: &Server) {
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let body = json!({"metadata": {"name": "d"}, "spec": spec});
+    object(server.handle(ask(server, Verb::Create, "deployments", "").with(body)).await);
+}
+
+#[tokio::test]
+async fn a_scale_of_a_wrong_type_is_refused_and_scales_nothing() {
+    let server = server().await;
+    deployment(&server).await;
+    let scale = |verb, body: Value| {
+        let request =
+            Request { subresource: "scale".into(), ..ask(&server, verb, "deployments", "d").with(body) };
+        if verb == Verb::Patch { request.of_type("application/merge-patch+json") } else { request }
+    };
+    let wrong = [
+        scale(Verb::Patch, json!({"spec": {"replicas": "5"}})),
+        scale(Verb::Update, json!({"metadata": {"name": "d"}, "spec": {"replicas": 2.5}})),
+        scale(Verb::Update, json!({"metadata": {"name": "d"}, "spec": {"replicas": 4_294_967_299_i64}})),
+        scale(Verb::Update, json!({"kind": "ConfigMap", "metadata": {"name": "d"}})),
+    ];
+    for request in wrong {
+        assert_eq!(server.handle(request).await.err().unwrap().code(), 400);
+    }
+    let kept = object(server.handle(ask(&server, Verb::Get, "deployments", "d")).await);
+    assert_eq!(kept["spec"]["replicas"], 3);
+}
+
+#[tokio::test]
+async fn an_eviction_keeps_its_preconditions() {
+    let server = server().await;
+    let body = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    object(server.handle(ask(&server, Verb::Create, "pods", "").with(body)).await);
+    let evict = |options: Value| Request {
+        subresource: "eviction".into(),
+        ..ask(&server, Verb::Create, "pods", "p")
+            .with(json!({"metadata": {"name": "p"}, "deleteOptions": options}))
+    };
+    let foreign = server.handle(evict(json!({"preconditions": {"uid": "other"}}))).await;
+    assert_eq!(foreign.err().unwrap().reason(), "Conflict");
+    object(server.handle(evict(json!({"dryRun": ["All"]}))).await);
+    assert!(server.handle(ask(&server, Verb::Get, "pods", "p")).await.is_ok());
+}
+
+#[tokio::test]
+async fn extreme_numbers_panic_nobody() {
+    let server = server().await;
+    config_map(&server, "a", json!({"generation": i64::MAX, "finalizers": ["x.io/y"]})).await;
+    assert!(object(server.handle(ask(&server, Verb::Delete, "configmaps", "a")).await).is_terminating());
+    let watch = ask(&server, Verb::Watch, "configmaps", "").options(|o| o.timeout_seconds = Some(u64::MAX));
+    assert!(server.handle(watch).await.is_ok());
+}

@@ -15,6 +15,7 @@ use crate::{
 
 /// How long a watch lasts if the client does not say; the real server takes 30 to 60 minutes.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
+const LONGEST: Duration = Duration::from_hours(24);
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
 struct State {
@@ -56,7 +57,9 @@ impl Server {
             Ok(watch) => watch,
             Err(gone) => return Ok(Reply::Watch(too_old(after, gone.oldest))),
         };
-        let timeout = options.timeout_seconds.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        // No time at all means as long as usual, and nobody waits for longer than a day.
+        let asked = options.timeout_seconds.filter(|seconds| *seconds > 0);
+        let timeout = asked.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds).min(LONGEST));
         let now = Instant::now();
         let state = State {
             watch,
