@@ -36,6 +36,9 @@ pub struct View {
 }
 
 /// Revisions that neither the state nor the history needs any more.
+///
+/// They go in the order they are in, and a process may end after any of them: so a delete comes after all that it
+/// deleted, or the next start would find the object and not its end.
 #[derive(Debug, Default)]
 pub struct Garbage {
     pub revisions: Vec<u64>,
@@ -82,15 +85,16 @@ impl View {
 
     /// A row from before the history.
     pub fn restore(&mut self, key: Arc<str>, revision: u64, document: Option<Document>) {
+        let deletes = document.is_none();
         let old = match document {
             Some(document) => self.present.insert(key, Entry { revision, document }),
-            None => {
-                self.garbage.add(revision, 0);
-                self.present.remove(&key)
-            }
+            None => self.present.remove(&key),
         };
         if let Some(old) = old {
             self.garbage.add(old.revision, old.document.bytes().len());
+        }
+        if deletes {
+            self.garbage.add(revision, 0);
         }
     }
 
@@ -212,6 +216,11 @@ impl Garbage {
     pub fn add(&mut self, revision: u64, bytes: usize) {
         self.revisions.push(revision);
         self.bytes += bytes;
+    }
+
+    /// Takes back what could not be deleted after all, before everything that is newer.
+    pub fn put_back(&mut self, revisions: Vec<u64>) {
+        self.revisions.splice(0..0, revisions);
     }
 
     /// The oldest of it. The bytes count until all of it is gone.

@@ -178,10 +178,7 @@ impl Writer {
         let Some(disk) = &mut self.disk else { return };
         if let Err(error) = disk.compact(floor, &revisions) {
             tracing::warn!(error = &error as &dyn std::error::Error, "old revisions stay for now");
-            let mut view = self.shared.view.write();
-            for revision in revisions {
-                view.garbage().add(revision, 0);
-            }
+            self.shared.view.write().garbage().put_back(revisions);
         }
     }
 
