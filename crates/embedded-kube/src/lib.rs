@@ -16,6 +16,7 @@
 //! | `controllers` | garbage collector, namespaces, Deployment → `ReplicaSet` → Pod → `EndpointSlice` |
 //! | `selectors` | which objects a request is about: label and field selectors |
 //! | `store` | one ordered, durable history of objects |
+//! | `durable` | names in directories that survive a power cut |
 //! | `faults` | trouble on request, and a log of requests, for tests |
 //! | `object`, `shape`, `failure`, `request` | words that all of them share |
 
@@ -28,6 +29,7 @@ mod controllers;
 mod crd;
 mod decode;
 mod discovery;
+mod durable;
 pub mod failure;
 pub mod faults;
 mod front;

@@ -204,8 +204,9 @@ impl Builder {
         if let Some(data) = &self.data {
             files::directory(data)?;
         }
-        let credentials = Credentials::load(self.data.as_deref())?;
+        // The store first: whoever has its lock, and nobody else, makes the credentials.
         let store = self.open().await?;
+        let credentials = Credentials::load(self.data.as_deref())?;
         let registry = Arc::new(Registry::with(kinds::resources()));
         let server = Server::new(store.clone(), Arc::clone(&registry));
         let mut keeper = crd::Keeper::new(store.clone(), Arc::clone(&registry), Arc::new(server.clone()));
@@ -330,4 +331,20 @@ fn authority(pki: &Path) -> Result<Authority, StartError> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_start_that_finds_the_directory_in_use_makes_no_credentials() {
+        let dir = tempfile::tempdir().unwrap();
+        let holder = Builder::default().data(dir.path()).open().await.unwrap();
+        let refused = Builder::default().data(dir.path()).start().await;
+        assert!(matches!(refused, Err(StartError::Store(_))));
+        assert!(!dir.path().join("token").exists());
+        assert!(!dir.path().join("pki").exists());
+        drop(holder);
+    }
 }

@@ -4,9 +4,11 @@
 use std::{
     fs, io,
     io::Write,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
+
+use crate::durable;
 
 /// A file or directory could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +25,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
 
 /// Makes the directory and those above it; new ones are for the owner alone.
 pub fn directory(path: &Path) -> Result<(), FileError> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(at(path))
+    durable::make_dir(path).map_err(at(path))
 }
 
 /// What the file holds; if there is none it is made first.
@@ -51,7 +53,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&part, path)
+        fs::rename(&part, path)?;
+        durable::sync_name(path)
     })();
     if written.is_err() {
         // The error that is told is the first one.

@@ -7,7 +7,7 @@ mod lock;
 
 use std::{
     fs,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -20,7 +20,7 @@ use super::{
     view::{self, View},
     words::{Settings, StoreEvent},
 };
-use crate::object::Document;
+use crate::{durable, object::Document};
 
 /// Name of the database in its directory.
 pub const FILE: &str = "store.sqlite";
@@ -115,20 +115,17 @@ fn make_dir(dir: &Path) -> Result<(), StoreError> {
     if dir.is_dir() {
         return Ok(());
     }
-    let make = || {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        // The new name must survive a power cut, as what is inside.
-        dir.parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .map_or(Ok(()), |parent| fs::File::open(parent)?.sync_all())
-    };
-    make().map_err(|error| StoreError::io("make", dir, error))
+    durable::make_dir(dir).map_err(|error| StoreError::io("make", dir, error))
 }
 
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).map(drop).map_err(|error| StoreError::io("open", path, error))
+    let is_new = !path.exists();
+    options
+        .open(path)
+        .and_then(|_| if is_new { durable::sync_name(path) } else { Ok(()) })
+        .map_err(|error| StoreError::io("open", path, error))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
