@@ -9,6 +9,7 @@ mod cleanup;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::{StreamExt, future::BoxFuture};
@@ -16,7 +17,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{resources::resources, status, view};
+use super::{FINALIZER, resources::resources, status, view};
 use crate::{
     clock,
     failure::{Answer, GroupResource},
@@ -27,6 +28,9 @@ use crate::{
 
 /// Where CRDs are.
 const PREFIX: &str = "apiextensions.k8s.io/customresourcedefinitions/";
+
+/// When a status that could not be written is tried again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Deletes an object as a client would.
 pub trait Cleaner: Send + Sync + 'static {
@@ -42,6 +46,8 @@ pub struct Keeper {
     known: BTreeMap<String, Known>,
     cleaning: BTreeSet<String>,
     cleanups: JoinSet<String>,
+    /// CRDs whose status could not be written.
+    unsettled: BTreeSet<String>,
 }
 
 /// A CRD as it was last seen.
@@ -72,6 +78,7 @@ impl Keeper {
             known: BTreeMap::new(),
             cleaning: BTreeSet::new(),
             cleanups: JoinSet::new(),
+            unsettled: BTreeSet::new(),
         }
     }
 
@@ -103,7 +110,12 @@ impl Keeper {
                     () = cancel.cancelled() => return,
                     Some(done) = self.cleanups.join_next() => {
                         if let Ok(key) = done {
-                            self.cleaning.remove(&key);
+                            self.cleaned(&key);
+                        }
+                    }
+                    () = tokio::time::sleep(RETRY), if !self.unsettled.is_empty() => {
+                        for key in std::mem::take(&mut self.unsettled) {
+                            self.settle(&key).await;
                         }
                     }
                     event = watch.next() => match event {
@@ -199,11 +211,24 @@ impl Keeper {
             // What was written is known at once, so that the next one is judged by it.
             Ok(entry) => self.learn(key, &entry),
             Err(WriteError::Conflict(_)) => {}
-            Err(error) => tracing::warn!(%error, key, "the status of a definition could not be written"),
+            Err(error) => {
+                tracing::warn!(%error, key, "the status of a definition could not be written");
+                self.unsettled.insert(key.to_owned());
+            }
         }
     }
 
-    fn clean(&mut self, key: &str) {
+    /// A cleanup is over. The next CRD of that name may have been deleted meanwhile, when it still seemed to run.
+    pub(super) fn cleaned(&mut self, key: &str) {
+        self.cleaning.remove(key);
+        let waits =
+            |crd: Value| crd.is_terminating() && crd.finalizers().iter().any(|name| name == FINALIZER);
+        if self.store.get(key).is_some_and(|entry| waits(entry.document.value())) {
+            self.clean(key);
+        }
+    }
+
+    pub(super) fn clean(&mut self, key: &str) {
         if !self.cleaning.insert(key.to_owned()) {
             return;
         }

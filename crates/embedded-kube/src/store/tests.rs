@@ -15,6 +15,19 @@ use serde_json::{Value, json};
 use super::*;
 use crate::object::Document;
 
+impl Store {
+    /// Runs something on the store's own connection.
+    pub(crate) async fn probe<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&rusqlite::Connection) -> T + Send + 'static,
+    ) -> T {
+        let (answer, seen) = oneshot::channel();
+        let message = Message::Probe(Box::new(move |connection| drop(answer.send(look(connection)))));
+        self.send(message).unwrap();
+        seen.await.unwrap()
+    }
+}
+
 /// A directory that is gone when the test is, or none.
 fn place(on_disk: bool) -> (Option<tempfile::TempDir>, Place) {
     let dir = on_disk.then(|| tempfile::tempdir().unwrap());

@@ -103,7 +103,10 @@ struct World {
 }
 
 async fn world() -> World {
-    let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
+    world_of(Store::open(Place::Memory, Settings::default()).await.unwrap())
+}
+
+fn world_of(store: Store) -> World {
     let registry = Arc::new(Registry::default());
     let cancel = CancellationToken::new();
     let keeper = Keeper::new(store.clone(), Arc::clone(&registry), Arc::new(Broom(store.clone())));
@@ -181,4 +184,29 @@ async fn a_new_schema_is_served_and_older_objects_are_known() {
     assert!(find().unwrap().schema_since > before);
     world.cancel.cancel();
     world.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_status_that_could_not_be_written_is_tried_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(Place::Dir(dir.path().to_owned()), Settings::default()).await.unwrap();
+    put(&store, KEY, &created(sample())).await;
+    store.probe(|db| db.pragma_update(None, "query_only", true).unwrap()).await;
+    let world = world_of(store);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(world.registry.find("example.com", "v1", "foos").is_none());
+    world.store.probe(|db| db.pragma_update(None, "query_only", false).unwrap()).await;
+    eventually("served", || world.registry.find("example.com", "v1", "foos").is_some()).await;
+    world.cancel.cancel();
+    world.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_crd_that_goes_while_its_predecessor_is_cleaned_up_goes_too() {
+    let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
+    let mut keeper = Keeper::new(store.clone(), Arc::default(), Arc::new(Broom(store.clone())));
+    keeper.clean(KEY);
+    put(&store, KEY, &rules().first_delete(&created(sample()), now()).unwrap()).await;
+    keeper.cleaned(KEY);
+    eventually("gone", || store.get(KEY).is_none()).await;
 }

@@ -25,10 +25,7 @@ fn whole(store: &Store) -> (Snapshot, u64, Vec<StoreEvent>) {
 
 /// Runs something on the store's own connection.
 async fn probe<T: Send + 'static>(store: &Store, look: impl FnOnce(&Connection) -> T + Send + 'static) -> T {
-    let (answer, seen) = oneshot::channel();
-    let message = Message::Probe(Box::new(move |connection| drop(answer.send(look(connection)))));
-    store.send(message).unwrap();
-    seen.await.unwrap()
+    store.probe(look).await
 }
 
 async fn rows(store: &Store) -> i64 {
