@@ -1,4 +1,4 @@
-//! A Kubernetes API server in a library, on SQLite, for one or many logical clusters in one process.
+//! A Kubernetes API server in a library, on `SQLite`, for one or many logical clusters in one process.
 //!
 //! | room | what it does |
 //! |---|---|

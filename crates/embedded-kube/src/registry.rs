@@ -161,6 +161,7 @@ pub trait Rules: Send + Sync {
     }
 
     /// From the stored version to this one.
+    #[expect(clippy::wrong_self_convention, reason = "it reads as the pair of `to_storage`")]
     fn from_storage(&self, _object: &mut Value) {}
 
     /// From this version to the stored one.

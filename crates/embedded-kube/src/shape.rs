@@ -54,7 +54,7 @@ impl Shape {
     }
 
     /// The shape of a field of a struct, or of a map's value.
-    pub fn field(&self, name: &str) -> Option<&Shape> {
+    pub fn field(&self, name: &str) -> Option<&Self> {
         match self.node() {
             Node::Struct(fields) => fields.fields.get(name).map(|field| &field.shape),
             Node::Map(map) => Some(&map.values),
@@ -63,7 +63,7 @@ impl Shape {
     }
 
     /// The shape of a list's items.
-    pub fn items(&self) -> Option<&Shape> {
+    pub fn items(&self) -> Option<&Self> {
         match self.node() {
             Node::List(list) => Some(&list.items),
             _ => None,

@@ -1,5 +1,7 @@
 //! Faults of single fields, in the words of the real server.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::Cause;
@@ -194,9 +196,11 @@ pub fn quoted(text: &str) -> String {
             '\u{c}' => out.push_str("\\f"),
             '\u{b}' => out.push_str("\\v"),
             control if control.is_control() && u32::from(control) < 0x80 => {
-                out.push_str(&format!("\\x{:02x}", u32::from(control)));
+                let _ = write!(out, "\\x{:02x}", u32::from(control));
             }
-            control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            control if control.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(control));
+            }
             other => out.push(other),
         }
     }

@@ -65,6 +65,11 @@ impl Draft {
         Ok(Self { head, tail, type_end })
     }
 
+    /// Bytes without the resourceVersion.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
     /// Fills the gap.
     pub fn at(&self, revision: u64) -> Document {
         let number = revision.to_string();

@@ -60,16 +60,16 @@ impl Meta for Value {
     }
 
     fn generation(&self) -> i64 {
-        at(self, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default()
+        at(self, &["metadata", "generation"]).and_then(Self::as_i64).unwrap_or_default()
     }
 
     fn finalizers(&self) -> Vec<String> {
-        let list = at(self, &["metadata", "finalizers"]).and_then(Value::as_array);
-        list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        let list = at(self, &["metadata", "finalizers"]).and_then(Self::as_array);
+        list.into_iter().flatten().filter_map(Self::as_str).map(str::to_owned).collect()
     }
 
     fn label(&self, key: &str) -> Option<&str> {
-        at(self, &["metadata", "labels", key]).and_then(Value::as_str)
+        at(self, &["metadata", "labels", key]).and_then(Self::as_str)
     }
 }
 
@@ -84,7 +84,7 @@ pub trait MetaMut {
 }
 
 impl MetaMut for Value {
-    fn set_meta(&mut self, key: &str, value: impl Into<Value>) {
+    fn set_meta(&mut self, key: &str, value: impl Into<Self>) {
         if let Some(place) = at_mut(self, &["metadata", key]) {
             *place = value.into();
         }

@@ -104,7 +104,9 @@ fn drop_nulls(value: &mut Value, shape: Option<&Shape>) {
         }
         Value::Array(list) => {
             let items = shape.and_then(Shape::items);
-            list.iter_mut().for_each(|item| drop_nulls(item, items));
+            for item in list {
+                drop_nulls(item, items);
+            }
         }
         _ => {}
     }

@@ -66,9 +66,9 @@ impl Server {
                 Next::Put(new) => (Some(create::draft(resource, &new)?), Value::Null),
                 Next::Remove(last) => (None, last),
             };
-            let removes = draft.is_none();
+            let is_delete = draft.is_none();
             match self.store.write(&key, Expect::At(entry.revision), draft).await {
-                Ok(_) if removes => return Ok(Outcome::Removed(removed)),
+                Ok(_) if is_delete => return Ok(Outcome::Removed(removed)),
                 Ok(written) => {
                     return Ok(Outcome::Kept(viewer.show_document(&written.document, written.revision)));
                 }

@@ -22,6 +22,9 @@ const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
 const GENERATED_LIMIT: usize = 63;
 
+/// What a real server's etcd takes in one request, and so the largest object there can be.
+const LARGEST: usize = 1_572_864;
+
 /// Metadata that is the server's own.
 const SYSTEM: &[&str] =
     &["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
@@ -72,7 +75,7 @@ impl Server {
             if generated {
                 object.set_meta("name", generate(&base));
             }
-            self.finish_new(resource, &mut object)?;
+            Self::finish_new(resource, &mut object)?;
             if attempt == 1 {
                 warnings.extend(resource.rules.warnings(&object));
             }
@@ -85,7 +88,7 @@ impl Server {
         Err(taken(resource, &base, generated))
     }
 
-    fn finish_new(&self, resource: &Resource, object: &mut Value) -> Answer<()> {
+    fn finish_new(resource: &Resource, object: &mut Value) -> Answer<()> {
         resource.rules.prepare_create(object);
         if resource.rules.is_new_generation(object, &Value::Null) {
             object.set_meta("generation", 1);
@@ -162,7 +165,18 @@ pub fn draft(resource: &Resource, object: &Value) -> Answer<Draft> {
         let version = crate::registry::api_version(&resource.id.group, &resource.storage_version);
         map.insert("apiVersion".into(), version.into());
     }
-    Draft::of(&stored)
+    let draft = Draft::of(&stored)?;
+    if draft.len() <= LARGEST {
+        return Ok(draft);
+    }
+    // Who manages what can be forgotten rather than the object refused.
+    stored.drop_meta("managedFields");
+    let draft = Draft::of(&stored)?;
+    if draft.len() <= LARGEST {
+        Ok(draft)
+    } else {
+        Err(Failure::new(500, "", "etcdserver: request is too large", None))
+    }
 }
 
 /// Status is not for the main endpoint to write. Nodes are the exception: they register with theirs.

@@ -16,7 +16,6 @@ use crate::{
     patch,
     registry::{Part, Registry},
     request::{FieldValidation, Reply, Request},
-    types,
 };
 
 pub const JSON: &str = "application/json-patch+json";

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     failure::{Answer, Failure},
-    object::{Meta, MetaMut},
+    object::Meta,
     patch,
     registry::{Part, Resource},
     request::{Reply, Request},

@@ -52,8 +52,10 @@ impl Server {
                 waiting.push_back(bookmark(&viewer, shot.revision, true));
             }
             shot.revision
+        } else if revision == 0 {
+            self.store.revision()
         } else {
-            if revision == 0 { self.store.revision() } else { revision }
+            revision
         };
         let watch = match self.store.watch(&prefix, after) {
             Ok(watch) => watch,

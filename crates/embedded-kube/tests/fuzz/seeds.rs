@@ -88,12 +88,26 @@ fn widget(name: &str) -> Value {
     })
 }
 
+/// A widget of so many levels: near to what a parser takes.
+fn deep(levels: usize) -> Value {
+    let free = (0..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
+    let mut object = widget("deep");
+    object["spec"]["free"] = free;
+    object
+}
+
 /// What must be there before.
 pub(crate) fn fixtures() -> Vec<Seed> {
     let map = json!({"metadata": {"name": "target", "labels": {"a": "b"}}, "data": {"x": "1"}});
     vec![
         seed("POST", CONFIG_MAPS, JSON, &map),
         seed("POST", DEPLOYMENTS, JSON, &deployment("target")),
+        seed(
+            "POST",
+            "/api/v1/namespaces/default/pods",
+            JSON,
+            &json!({"metadata": {"name": "target"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        ),
         seed("POST", DEFINITIONS, JSON, &definition("widgets", "Widget")),
     ]
 }
@@ -189,6 +203,12 @@ pub(crate) fn patches() -> Vec<Seed> {
             DEPLOYMENT,
             "application/strategic-merge-patch+json",
             &json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"], "labels": {"$patch": "replace", "a": "b"}}}),
+        ),
+        seed(
+            "PATCH",
+            "/apis/apps/v1/namespaces/default/deployments/target/scale",
+            MERGE,
+            &json!({"spec": {"replicas": 1}}),
         ),
         seed("PATCH", APPLY_MAP, APPLY, &map),
         seed("PATCH", APPLY_DEPLOYMENT, APPLY, &deployment("applied")),
