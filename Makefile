@@ -35,7 +35,9 @@ down: build ## Destroy the quickstart
 	$(CAPT) destroy examples/quickstart.yaml --data $(DATA)
 
 .PHONY: test
-test: build deps ## Run every test: unit, process, modules, and the whole system on the local AWS
+test: build deps ## Run every test: unit, process, modules, conformance, and the whole system on the local AWS
+	@if command -v go >/dev/null; then scripts/real-kube build; \
+	  else echo "notice: Go is not installed; the Kubernetes API is compared with recordings and not with a real one"; fi
 	cargo test --locked --workspace --all-targets
 	cargo test --locked --workspace --doc
 	scripts/test-modules
