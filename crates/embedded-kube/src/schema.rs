@@ -4,6 +4,7 @@
 //! values checked. Faults come with the kinds, paths and texts of the real server, and what was wrong before an update
 //! and has not changed since is let through.
 
+mod aside;
 mod cel;
 mod check;
 mod correlate;
@@ -54,7 +55,11 @@ impl Compiled {
     /// Everything that is wrong with a schema that stands at `path` in its CRD, as far as values are concerned.
     pub fn faults(root: &Schema, path: &str) -> Vec<FieldError> {
         let found = structural::check(root, path);
-        if found.is_empty() { defaults::check(root, path) } else { found }
+        if !found.is_empty() {
+            return found;
+        }
+        let work = || cel::metered(|| defaults::check(root, path));
+        aside::roomy(work).unwrap_or_else(work)
     }
 
     /// Rules of a schema that do not compile, and so on.

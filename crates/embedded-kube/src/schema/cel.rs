@@ -6,6 +6,7 @@
 
 mod bound;
 mod functions;
+mod meter;
 mod names;
 mod rewrite;
 mod typing;
@@ -22,11 +23,14 @@ use kube_cel::{
     cel::{Context, ExecutionError, IdedExpr, Value as Cel, parser::Parser},
 };
 
+use self::meter::Allowance;
 pub use self::{
+    meter::metered,
     names::escape,
     typing::Type,
     values::{to_cel, widest},
 };
+use super::aside::roomy;
 
 /// Longer expressions are refused unread.
 const MOST_LETTERS: usize = 100_000;
@@ -34,8 +38,8 @@ const MOST_LETTERS: usize = 100_000;
 /// Deeper expressions are refused; the real compiler has the same bound.
 const MOST_DEPTH: usize = 250;
 
-/// Stack of the thread that parses: its parser recurses once per bracket and operator.
-const PARSER_STACK: usize = 256 << 20;
+/// Deeper expressions, as they are evaluated, need more stack than threads usually have.
+const SHALLOW: usize = 100;
 
 /// What an expression may refer to.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +53,7 @@ pub struct Scope<'a> {
 #[derive(Debug)]
 pub struct Program {
     expression: IdedExpr,
+    is_deep: bool,
     /// Refers to `oldSelf`.
     pub uses_old: bool,
 }
@@ -60,7 +65,7 @@ pub enum Wanted {
     Text,
 }
 
-/// Compiles an expression; an error has the words of the real compiler, as far as they are known.
+/// Compiles an expression; needs a large stack (see [`roomy`](super::aside::roomy)). An error has the words of the real compiler, as far as they are known.
 pub fn compile(source: &str, scope: &Scope<'_>, wanted: Wanted) -> Result<Program, String> {
     let prefix = if wanted == Wanted::Bool { "" } else { "messageExpression " };
     let expression = parse(source).map_err(|why| format!("{prefix}compilation failed: {why}"))?;
@@ -76,10 +81,11 @@ pub fn compile(source: &str, scope: &Scope<'_>, wanted: Wanted) -> Result<Progra
         _ => {}
     }
     let uses_old = names::mentions(&expression, "oldSelf");
-    Ok(Program { expression, uses_old })
+    let expression = meter::instrument(expression);
+    let is_deep = names::depth(&expression, SHALLOW) > SHALLOW;
+    Ok(Program { expression, is_deep, uses_old })
 }
 
-/// Parses on a stack of its own, so that no expression can exhaust ours.
 fn parse(source: &str) -> Result<IdedExpr, String> {
     if source.len() > MOST_LETTERS {
         return Err(format!(
@@ -87,31 +93,19 @@ fn parse(source: &str) -> Result<IdedExpr, String> {
             source.len()
         ));
     }
-    let text = source.to_owned();
-    let work = move || {
-        catch_unwind(AssertUnwindSafe(|| {
-            let expression = Parser::default().parse(&text).map_err(|errors| {
-                let all = errors.to_string();
-                let parts: Vec<&str> = all.split("\n| ").collect();
-                parts.join("\n | ")
-            })?;
-            if names::depth(&expression, MOST_DEPTH) > MOST_DEPTH {
-                let limit = MOST_DEPTH;
-                // Deep trees are taken apart here, where the stack is large enough.
-                drop(expression);
-                return Err(format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {limit}"));
-            }
-            Ok(rewrite::macros(expression))
-        }))
+    let parsed = catch_unwind(AssertUnwindSafe(|| {
+        let expression = Parser::default().parse(source).map_err(|errors| {
+            let all = errors.to_string();
+            let parts: Vec<&str> = all.split("\n| ").collect();
+            parts.join("\n | ")
+        })?;
+        if names::depth(&expression, MOST_DEPTH) > MOST_DEPTH {
+            return Err(format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {MOST_DEPTH}"));
+        }
+        Ok(rewrite::macros(expression))
+    }));
+    parsed
         .unwrap_or_else(|_| Err("ERROR: <input>:1:1: Syntax error: the expression cannot be read".to_owned()))
-    };
-    let thread =
-        std::thread::Builder::new().name("cel-parser".to_owned()).stack_size(PARSER_STACK).spawn(work);
-    let result = thread.map(std::thread::JoinHandle::join);
-    match result {
-        Ok(Ok(parsed)) => parsed,
-        Ok(Err(_)) | Err(_) => Err("ERROR: <input>:1:1: the expression cannot be read".to_owned()),
-    }
 }
 
 /// Values that an expression works on.
@@ -135,11 +129,34 @@ pub enum Trouble {
 }
 
 impl Program {
-    /// Evaluates. `optional` binds `oldSelf` as an optional value.
+    /// Evaluates, within what [`metered`] allows. `optional` binds `oldSelf` as an optional value.
     pub fn evaluate(&self, bindings: &Bindings, optional: bool) -> Result<Cel, Trouble> {
-        if bound::work(&self.expression, bindings.widest) > bound::MOST_WORK {
+        if meter::is_over() || bound::work(&self.expression, bindings.widest) > bound::MOST_WORK {
             return Err(Trouble::TooMuch);
         }
+        let result = if self.is_deep {
+            self.resolve_deep(bindings, optional)
+        } else {
+            self.resolve(bindings, optional)
+        };
+        // Also where an operator has swallowed the error.
+        if meter::is_over() { Err(Trouble::TooMuch) } else { result.map_err(trouble) }
+    }
+
+    fn resolve_deep(&self, bindings: &Bindings, optional: bool) -> Result<Cel, ExecutionError> {
+        let allowance = Allowance::here();
+        let result = roomy(|| {
+            allowance.take_on();
+            (self.resolve(bindings, optional), Allowance::here())
+        });
+        let Some((result, rest)) = result else {
+            return Err(ExecutionError::function_error("", "internal error"));
+        };
+        rest.take_on();
+        result
+    }
+
+    fn resolve(&self, bindings: &Bindings, optional: bool) -> Result<Cel, ExecutionError> {
         let result = catch_unwind(AssertUnwindSafe(|| {
             with_library(|library| {
                 let mut context = library.new_inner_scope();
@@ -152,7 +169,7 @@ impl Program {
                 context.resolve(&self.expression)
             })
         }));
-        result.unwrap_or_else(|_| Err(ExecutionError::function_error("", "internal error"))).map_err(trouble)
+        result.unwrap_or_else(|_| Err(ExecutionError::function_error("", "internal error")))
     }
 }
 
@@ -178,6 +195,8 @@ fn library() -> Context<'static> {
             _ => Err(ExecutionError::function_error("lists.range", "range is too large")),
         }
     });
+    meter::register(&mut context);
+    rewrite::register(&mut context);
     for name in values::TYPE_NAMES {
         context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
     }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use self::judge::{Judge, Subject, Unchanged};
 use super::{
-    cel::{self, Bindings, Program, Scope, Trouble, Type, Wanted},
+    aside::{aside, roomy},
+    cel::{self, Bindings, Program, Scope, Trouble, Type, Wanted, metered},
     correlate::Correlated,
     parse::{Rule, Schema},
     paths,
@@ -40,7 +41,15 @@ struct Compiled {
 impl Rules {
     /// Compiles all rules; `None` if there are none.
     pub fn compile(schema: &Schema, is_resource: bool) -> Option<Self> {
-        let below = |child: &Schema| Self::compile(child, child.embedded);
+        if !has_rules(schema) {
+            return None;
+        }
+        roomy(|| Self::compile_here(schema, is_resource)).unwrap_or_else(|| Some(Self::unreadable(schema)))
+    }
+
+    /// One stack for all of a schema: to make one takes longer than to compile a rule.
+    fn compile_here(schema: &Schema, is_resource: bool) -> Option<Self> {
+        let below = |child: &Schema| Self::compile_here(child, child.embedded);
         let rules = Self {
             own: schema.rules.iter().map(|rule| Compiled::new(rule, schema, is_resource)).collect(),
             properties: schema
@@ -56,6 +65,14 @@ impl Rules {
             && rules.items.is_none()
             && rules.additional.is_none();
         (!is_empty).then_some(rules)
+    }
+
+    /// For when there is no stack to compile on: refuses everything, rather than let anything through.
+    fn unreadable(schema: &Schema) -> Self {
+        let why = || "compilation failed: ERROR: <input>:1:1: the expression cannot be read".to_owned();
+        let rule = Rule { text: "true".to_owned(), ..schema.rules.first().cloned().unwrap_or_default() };
+        let own = vec![Compiled { rule, program: Err(why()), message: None, field: None }];
+        Self { own, ..Self::default() }
     }
 
     /// Rules that do not compile, or must not ask for the past where it cannot be told.
@@ -96,9 +113,15 @@ impl Rules {
         let pair = old.map(|old| Correlated { new: value, old, schema });
         let unchanged = Unchanged { here: pair, above: None };
         let mut judge = Judge::default();
-        judge.value(&Subject { rules: self, schema, value, old, path, unchanged });
+        let subject = Subject { rules: self, schema, value, old, path, unchanged };
+        aside(|| metered(|| judge.value(&subject)));
         judge.errors
     }
+}
+
+fn has_rules(schema: &Schema) -> bool {
+    let below = schema.properties.values().chain(schema.items.as_deref()).chain(schema.additional_schema());
+    !schema.rules.is_empty() || below.into_iter().any(has_rules)
 }
 
 impl Compiled {

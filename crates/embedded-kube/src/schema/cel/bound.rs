@@ -6,7 +6,7 @@ use kube_cel::cel::{
 };
 
 /// An evaluation that could take more steps than this is refused.
-pub const MOST_WORK: u64 = 20_000_000;
+pub const MOST_WORK: u64 = 10_000_000;
 
 /// Lists that an expression makes itself are no longer than this or the widest value.
 const LEAST_WIDTH: usize = 16;

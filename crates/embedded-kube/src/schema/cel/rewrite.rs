@@ -1,8 +1,11 @@
 //! Macros that the parser does not know: `cel.bind`, `optMap`, `optFlatMap`.
 
+use std::sync::Arc;
+
 use kube_cel::cel::{
-    IdedExpr,
+    Context, ExecutionError, IdedExpr, Value as Cel,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, operators},
+    objects::OptionalValue,
 };
 
 /// Writes such macros out, innermost first.
@@ -56,25 +59,28 @@ fn called(call: CallExpr) -> Expr {
             bind(name, value.clone(), body.clone())
         }
         ("optMap", Some(target), Some(name), [_, body]) => {
-            let some = wrap(call_of("of", Some(ident("optional")), vec![bound(&target, name, body)]));
+            let some = wrap(call_of("of", Some(ident("optional")), vec![bound(name, body)]));
             optional(target, some)
         }
-        ("optFlatMap", Some(target), Some(name), [_, body]) => {
-            let some = bound(&target, name, body);
-            optional(target, some)
-        }
+        ("optFlatMap", Some(target), Some(name), [_, body]) => optional(target, bound(name, body)),
         (_, target, _, _) => Expr::Call(CallExpr { func_name, target: target.map(Box::new), args }),
     }
 }
 
+/// The name of an optional that is looked into; rules cannot write it.
+const OPTIONAL: &str = "#optional";
+const LISTED: &str = "#listed";
+const IS_SOME: &str = "#is_some";
+
 /// `body` with `name` standing for the optional's value.
-fn bound(target: &IdedExpr, name: String, body: &IdedExpr) -> IdedExpr {
-    let value = wrap(call_of("value", Some(target.clone()), Vec::new()));
+fn bound(name: String, body: &IdedExpr) -> IdedExpr {
+    let first = wrap(Expr::Literal(LiteralValue::Int(0.into())));
+    let value = wrap(call_of(operators::INDEX, None, vec![ident(OPTIONAL), first]));
     wrap(bind(name, value, body.clone()))
 }
 
 /// A loop over nothing whose accumulator is the variable.
-fn bind(name: String, value: IdedExpr, body: IdedExpr) -> Expr {
+pub fn bind(name: String, value: IdedExpr, body: IdedExpr) -> Expr {
     Expr::Comprehension(Box::new(ComprehensionExpr {
         iter_range: wrap(Expr::List(ListExpr::default())),
         iter_var: "#unused".to_owned(),
@@ -87,20 +93,55 @@ fn bind(name: String, value: IdedExpr, body: IdedExpr) -> Expr {
     }))
 }
 
+/// The target is bound, not copied: in a chain each copy would have copies of its own. It is bound as a list, because
+/// the evaluator makes a variable that is an optional value into the value.
 fn optional(target: IdedExpr, some: IdedExpr) -> Expr {
     let none = wrap(call_of("none", Some(ident("optional")), Vec::new()));
-    let has = wrap(call_of("hasValue", Some(target), Vec::new()));
-    call_of(operators::CONDITIONAL, None, vec![has, some, none])
+    let has = wrap(call_of(IS_SOME, None, vec![ident(OPTIONAL)]));
+    let either = wrap(call_of(operators::CONDITIONAL, None, vec![has, some, none]));
+    bind(OPTIONAL.to_owned(), wrap(call_of(LISTED, None, vec![target])), either)
 }
 
-fn call_of(name: &str, target: Option<IdedExpr>, args: Vec<IdedExpr>) -> Expr {
+/// Adds the functions that macros call.
+pub fn register(context: &mut Context<'_>) {
+    type Outcome = Result<Cel, ExecutionError>;
+    context.add_function(LISTED, |value: Cel| -> Outcome {
+        let given = <&OptionalValue>::try_from(&value)?;
+        Ok(Cel::List(Arc::new(given.value().cloned().into_iter().collect())))
+    });
+    context.add_function(IS_SOME, |list: Arc<Vec<Cel>>| -> Outcome { Ok(Cel::Bool(!list.is_empty())) });
+}
+
+pub fn call_of(name: &str, target: Option<IdedExpr>, args: Vec<IdedExpr>) -> Expr {
     Expr::Call(CallExpr { func_name: name.to_owned(), target: target.map(Box::new), args })
 }
 
-fn ident(name: &str) -> IdedExpr {
+pub fn ident(name: &str) -> IdedExpr {
     wrap(Expr::Ident(name.to_owned()))
 }
 
-fn wrap(expr: Expr) -> IdedExpr {
+pub fn wrap(expr: Expr) -> IdedExpr {
     IdedExpr { id: 0, expr }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_cel::cel::parser::Parser;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::schema::cel::names::parts;
+
+    fn count(expression: &IdedExpr) -> usize {
+        1 + parts(expression).into_iter().map(count).sum::<usize>()
+    }
+
+    #[rstest]
+    #[case(".optMap(x, x)")]
+    #[case(".optFlatMap(x, optional.of(x))")]
+    fn a_chain_grows_by_its_links(#[case] link: &str) {
+        let size =
+            |links| count(&macros(Parser::default().parse(&format!("a{}", link.repeat(links))).unwrap()));
+        assert_eq!(size(10) - size(9), size(2) - size(1));
+    }
 }

@@ -242,7 +242,7 @@ impl<'a> Checker<'_, 'a> {
             _ if TEXTS.contains(&name) => {
                 Ok(if name == "format" && is_library { Type::Dyn } else { Type::Text })
             }
-            _ if OTHERS.contains(&name) => Ok(Type::Dyn),
+            _ if OTHERS.contains(&name) || name.starts_with('#') => Ok(Type::Dyn),
             _ => {
                 let text = format!("undeclared reference to '{name}' (in container '')");
                 Err(self.error(self.paren(name), &text))

@@ -236,6 +236,92 @@ fn no_rule_takes_forever() {
     );
 }
 
+/// `cel.bind` doubling something so many times.
+fn doubled(first: &str, twice: &str, last: &str) -> String {
+    (0..30).fold(last.to_owned(), |body, _| format!("cel.bind(x, {twice}, {body})")).replacen(twice, first, 1)
+}
+
+#[rstest]
+#[case::text(doubled("self.s + self.s", "x + x", "x != ''"))]
+#[case::list(doubled("[self.s, self.s]", "x + x", "x != []"))]
+#[case::nested(doubled("[self.s, self.s]", "[x, x]", "x != []"))]
+#[case::map(doubled("{'a': self.s}", "{'a': x, 'b': x}", "x != {}"))]
+#[case::swallowed(doubled("self.s + self.s", "x + x", "x != ''") + " || true")]
+#[case::replace(doubled("self.s + self.s", "x.replace('a', x)", "x != ''"))]
+#[case::join(doubled("[self.s, self.s]", "[x.join(x.join()), x.join(x.join())]", "x != []"))]
+#[case::format(doubled("self.s + self.s", "'%s%s'.format([x, x])", "x != ''"))]
+#[case::quote(doubled("self.s + '\"\"'", "strings.quote(x)", "x != ''"))]
+#[case::collected("[1,2,3,4,5,6,7,8].all(a, self.list.map(b, self.list.map(c, self.list)) != [])".to_owned())]
+fn no_rule_fills_the_memory(#[case] rule: String) {
+    let list: Vec<String> = (0..200).map(|index| index.to_string()).collect();
+    let found = verdict(&rule, json!({"s": "aaaaaaaaaa", "list": list}));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("running out of cost budget"), "{found:?}");
+}
+
+#[rstest]
+#[case("self.s.replace('a', 'bb') == 'bbc' && self.s.replace('', '-', 1) == '-ac'")]
+#[case("self.list.join('-') == 'a-b' && self.list.join() == 'ab'")]
+#[case("'%s %d %.2f'.format([self.s, 3, 1.5]) == 'ac 3 1.50'")]
+#[case("self.list.map(x, x + x).filter(x, x != 'aa') == ['bb'] && {'k': self.list}.k.size() == 2")]
+#[case("optional.of(self.s).optMap(x, x + x).optMap(x, x.replace('c', x)).value() == 'aacacaacac'")]
+#[case("optional.of(1).optMap(x, x + 1).optFlatMap(y, optional.of(3).optMap(x, x + y)).value() == 5")]
+#[case("!optional.none().optMap(x, x + 1).optMap(x, x + 1).hasValue()")]
+fn what_is_watched_comes_to_the_same(#[case] rule: &str) {
+    assert_eq!(verdict(rule, json!({"s": "ac", "list": ["a", "b"]})), [] as [String; 0]);
+}
+
+#[rstest]
+#[case(format!("self.s{} != ''", " + 'a'".repeat(120)))]
+#[case(format!("{}self.s{} != ''", "'a'.replace('b', ".repeat(40), ")".repeat(40)))]
+#[case(format!("optional.of(self.n){}.hasValue()", ".optMap(x, x + 1)".repeat(100)))]
+fn a_deep_rule_has_stack_enough(#[case] rule: String) {
+    assert_eq!(verdict(&rule, json!({"s": "a", "n": 1})), [] as [String; 0]);
+}
+
+#[test]
+fn all_rules_of_a_schema_are_compiled_on_one_stack() {
+    let mut schema = with_rule(json!({"rule": "self.n > 1", "messageExpression": "'no'"}));
+    schema["properties"]["other"] =
+        json!({"type": "string", "default": "a", "x-kubernetes-validations": [{"rule": "self != ''"}]});
+    let root = Schema::parse(&schema);
+    let started = |work: &dyn Fn()| {
+        let before = aside::STARTED.get();
+        work();
+        aside::STARTED.get() - before
+    };
+    assert_eq!(started(&|| drop(Compiled::rule_faults(&root, "p"))), 1);
+    assert_eq!(started(&|| drop(Compiled::faults(&root, "p"))), 1);
+    assert_eq!(started(&|| drop(Rules::compile(&Schema::parse(&spec()), true))), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_long_rule_holds_nobody_up_and_ends() {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::{Duration, Instant},
+    };
+    let list: Vec<String> = (0..600).map(|index| format!("{index}{}", "x".repeat(500))).collect();
+    // Few steps, each of which copies the whole list.
+    let schema = with_rule(json!({"rule": "self.list.all(a, self.list.all(b, size(self.list) > 3))"}));
+    let compiled = Compiled::lenient(Schema::parse(&schema));
+    let work = tokio::spawn(async move {
+        let others = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&others);
+        drop(tokio::spawn(async move { seen.store(true, Ordering::SeqCst) }));
+        let start = Instant::now();
+        let found = compiled.check(&json!({"spec": {"list": list}}), None);
+        (found, start.elapsed(), others.load(Ordering::SeqCst))
+    });
+    let (found, took, others) = work.await.unwrap();
+    assert!(found[0].to_string().contains("running out of cost budget"), "{found:?}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(others);
+}
+
 #[rstest]
 #[case("(".repeat(50_000))]
 #[case(format!("{}true{}", "(".repeat(2_000), ")".repeat(2_000)))]
