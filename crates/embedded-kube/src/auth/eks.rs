@@ -3,7 +3,7 @@
 //! The token is a URL chosen by the caller, so it is never fetched as it stands: only its query is taken, after every
 //! part of it was checked, and sent to the one STS endpoint that this cluster was given. That endpoint says who signed
 //! it. The name of the cluster goes along as the signed header `x-k8s-aws-id`, so a token for another cluster has a
-//! wrong signature. A local AWS may not check signatures; for access keys whose secret is known here, we do.
+//! wrong signature. A local AWS may not check signatures; given the secrets of the access keys, we do.
 
 mod call;
 mod presigned;
@@ -62,13 +62,15 @@ impl From<Vec<Access>> for Accesses {
 /// Where EKS tokens are checked, and who their owners are.
 #[derive(Debug, Clone, Default)]
 pub struct Sts {
-    /// Endpoint as `http://host:port`.
+    /// Endpoint as `http://host:port`. Whoever it says a token's owner is, is believed.
     pub endpoint: String,
     /// The cluster's name, which every token must be signed for.
     pub cluster: String,
     /// Who is let in.
     pub access: Accesses,
-    /// Secrets by access key: signatures of these keys are checked here too, since a local AWS may not.
+    /// Secrets by access key. If there are any, a token must be signed with one of them: other keys are refused, and
+    /// signatures are checked here before STS is asked. If there are none, STS alone is trusted to check signatures; an
+    /// STS that checks none (most local ones) lets in everybody who can reach the cluster and knows its name.
     pub secrets: Vec<(String, String)>,
 }
 

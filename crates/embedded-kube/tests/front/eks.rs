@@ -17,8 +17,9 @@ use tokio::{
 
 use crate::{get, over_tls, post};
 
-/// Answers one request per connection; refuses unless the cluster's name came along and the key is `AKGOOD`.
-async fn sts(calls: Arc<AtomicUsize>) -> String {
+/// Answers one request per connection; refuses unless the cluster's name came along and the key is `AKGOOD`. A lenient
+/// one refuses nothing.
+async fn sts(calls: Arc<AtomicUsize>, lenient: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -29,7 +30,7 @@ async fn sts(calls: Arc<AtomicUsize>) -> String {
             let head = String::from_utf8_lossy(&head[..size]).to_lowercase();
             let good = head.starts_with("get /?action=getcalleridentity&")
                 && head.contains("x-k8s-aws-id: shop\r\n")
-                && head.contains("akgood");
+                && (lenient || head.contains("akgood"));
             let (code, body) = if good {
                 (
                     "200 OK",
@@ -52,23 +53,37 @@ fn token(key: &str, age: i64) -> String {
     #[expect(clippy::disallowed_methods, reason = "a token is fresh or not by the real clock")]
     let at = jiff::Timestamp::now().checked_sub(jiff::SignedDuration::from_secs(age)).unwrap();
     let at = at.to_zoned(jiff::tz::TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string();
+    let day = at.split('T').next().unwrap();
     let url = format!(
-        "https://sts.eu-west-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={key}%2F20270115%2Feu-west-1%2Fsts%2Faws4_request&X-Amz-Date={at}&X-Amz-Expires=60&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&X-Amz-Signature=00"
+        "https://sts.eu-west-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={key}%2F{day}%2Feu-west-1%2Fsts%2Faws4_request&X-Amz-Date={at}&X-Amz-Expires=60&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&X-Amz-Signature=00"
     );
     format!("k8s-aws-v1.{}", BASE64_URL_SAFE_NO_PAD.encode(url))
+}
+
+async fn cluster(endpoint: String, secrets: Vec<(String, String)>) -> EmbeddedKube {
+    let access = vec![Access::admin("arn:aws:iam::000000000000:role/boss")].into();
+    let sts = Sts { endpoint, cluster: "shop".to_owned(), access, secrets };
+    EmbeddedKube::builder().controllers(false).sts(sts).listen(Listen::loopback()).start().await.unwrap()
+}
+
+#[tokio::test]
+async fn an_sts_that_checks_nothing_is_never_asked_about_keys_and_signatures_that_are_not_ours() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let endpoint = sts(Arc::clone(&calls), true).await;
+    let secrets = vec![("AKGOOD".to_owned(), "hush".to_owned())];
+    let strict = cluster(endpoint.clone(), secrets).await;
+    for key in ["AKMADEUP", "AKGOOD"] {
+        assert_eq!(get(&over_tls(&strict, Some(&token(key, 0))).await, "/healthz").await.code, 401, "{key}");
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    let trusting = cluster(endpoint, Vec::new()).await;
+    assert_eq!(get(&over_tls(&trusting, Some(&token("AKMADEUP", 0))).await, "/healthz").await.code, 200);
 }
 
 #[tokio::test]
 async fn an_eks_token_is_good_while_sts_knows_it_and_its_owner_has_access() {
     let calls = Arc::new(AtomicUsize::new(0));
-    let sts = Sts {
-        endpoint: sts(Arc::clone(&calls)).await,
-        cluster: "shop".to_owned(),
-        access: vec![Access::admin("arn:aws:iam::000000000000:role/boss")],
-        secrets: Vec::new(),
-    };
-    let kube =
-        EmbeddedKube::builder().controllers(false).sts(sts).listen(Listen::loopback()).start().await.unwrap();
+    let kube = cluster(sts(Arc::clone(&calls), false).await, Vec::new()).await;
     let good = over_tls(&kube, Some(&token("AKGOOD", 0))).await;
     for _ in 0..3 {
         assert_eq!(get(&good, "/api/v1/secrets").await.code, 200);

@@ -21,10 +21,14 @@ pub enum Refusal {
     Target,
     #[error("a parameter that no such call has, or one that is missing or comes twice")]
     Parameter,
-    #[error("the cluster's name is not signed")]
+    #[error("the cluster's name or the host is not signed")]
     Unsigned,
     #[error("expired, or from the future")]
     Time,
+    #[error("signed for another service or day")]
+    Scope,
+    #[error("an access key that nobody told us of")]
+    Key,
     #[error("the signature is wrong")]
     Signature,
 }
@@ -51,7 +55,8 @@ const KNOWN: [&str; 9] = [
 ];
 
 impl Presigned {
-    /// Reads a token; the signature is checked where the secret is known.
+    /// Reads a token. If secrets are known, it must be signed with one of them; if none are, the signature is left to
+    /// STS.
     pub fn read(token: &str, sts: &Sts, now: Timestamp) -> Result<Self, Refusal> {
         let encoded = token.strip_prefix("k8s-aws-v1.").ok_or(Refusal::Form)?;
         if encoded.len() > LONGEST {
@@ -138,30 +143,42 @@ impl<'a> Query<'a> {
         if !(-300..=LIFE).contains(&age) {
             return Err(Refusal::Time);
         }
-        let mut headers = self.get("x-amz-signedheaders")?.split(';');
-        if headers.any(|header| header.eq_ignore_ascii_case("x-k8s-aws-id")) {
-            Ok(())
+        let headers: Vec<&str> = self.get("x-amz-signedheaders")?.split(';').collect();
+        let is_signed = |name: &str| headers.iter().any(|header| header.eq_ignore_ascii_case(name));
+        if is_signed("x-k8s-aws-id") && is_signed("host") { Ok(()) } else { Err(Refusal::Unsigned) }
+    }
+
+    /// Access key, day and region that it was signed with; the service is STS.
+    fn scope(&self) -> Result<(&str, &str, &str), Refusal> {
+        let mut parts = self.get("x-amz-credential")?.rsplitn(5, '/');
+        let (end, service, region, date, key) =
+            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next());
+        let (Some(end), Some(service), Some(region), Some(date), Some(key)) =
+            (end, service, region, date, key)
+        else {
+            return Err(Refusal::Parameter);
+        };
+        let day = self.get("x-amz-date")?.split('T').next().unwrap_or_default();
+        if end == "aws4_request" && service == "sts" && date == day {
+            Ok((key, date, region))
         } else {
-            Err(Refusal::Unsigned)
+            Err(Refusal::Scope)
         }
     }
 
-    /// Checks the signature, if the secret of the access key is known.
+    /// Checks the signature, unless no secrets are known at all.
     fn verify(&self, host: &str, sts: &Sts) -> Result<(), Refusal> {
-        let credential = self.get("x-amz-credential")?;
-        let mut parts = credential.rsplitn(5, '/');
-        let (_, service, region, date, key) =
-            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next());
-        let (Some(service), Some(region), Some(date), Some(key)) = (service, region, date, key) else {
-            return Err(Refusal::Parameter);
-        };
-        let Some((_, secret)) = sts.secrets.iter().find(|(known, _)| known == key) else { return Ok(()) };
-        let scope = format!("{date}/{region}/{service}/aws4_request");
+        let (key, date, region) = self.scope()?;
+        if sts.secrets.is_empty() {
+            return Ok(());
+        }
+        let (_, secret) = sts.secrets.iter().find(|(known, _)| known == key).ok_or(Refusal::Key)?;
+        let scope = format!("{date}/{region}/sts/aws4_request");
         let canonical = self.canonical(host, &sts.cluster)?;
         let digest = hex(&Sha256::digest(canonical.as_bytes()));
         let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{digest}", self.get("x-amz-date")?);
         let mut signing = format!("AWS4{secret}").into_bytes();
-        for part in [date, region, service, "aws4_request"] {
+        for part in [date, region, "sts", "aws4_request"] {
             signing = mac(&signing, part.as_bytes());
         }
         let given = unhex(self.get("x-amz-signature")?).ok_or(Refusal::Signature)?;

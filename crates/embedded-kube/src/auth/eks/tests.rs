@@ -64,6 +64,12 @@ fn a_token_for_another_cluster_has_a_wrong_signature() {
     assert!(Presigned::read(&signed("other"), &sts(&[]), now()).is_ok(), "STS has to find out then");
 }
 
+#[test]
+fn a_key_that_is_not_known_is_refused_where_others_are() {
+    let refused = Presigned::read(&signed("shop"), &sts(&[("AKOTHER", "hush")]), now());
+    assert_eq!(refused, Err(Refusal::Key));
+}
+
 #[rstest]
 #[case("https://evil.example/?", "", Refusal::Target)]
 #[case("https://sts.evil.example.amazonaws.com.evil/?", "", Refusal::Target)]
@@ -90,6 +96,10 @@ fn a_url_that_is_not_exactly_the_call_is_refused(
 #[case("T080000Z", "T074500Z", Refusal::Time)]
 #[case("T080000Z", "T090000Z", Refusal::Time)]
 #[case("%3Bx-k8s-aws-id", "", Refusal::Unsigned)]
+#[case("host%3Bx-k8s-aws-id", "x-k8s-aws-id", Refusal::Unsigned)]
+#[case("%2Fsts%2F", "%2Fs3%2F", Refusal::Scope)]
+#[case("%2F20270115%2F", "%2F20270114%2F", Refusal::Scope)]
+#[case("aws4_request", "aws5_request", Refusal::Scope)]
 fn a_query_that_is_not_fresh_and_bound_is_refused(
     #[case] part: &str,
     #[case] by: &str,
