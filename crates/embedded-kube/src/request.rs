@@ -130,6 +130,8 @@ pub struct Request {
     pub body: Bytes,
     /// Media type of the body without parameters, lower case; empty if none was named.
     pub content_type: String,
+    /// Why this request may change what is there but not create what is not; `None` if it may do both.
+    pub create_refused: Option<Failure>,
 }
 
 /// One object in a reply.

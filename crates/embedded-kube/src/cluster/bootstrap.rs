@@ -70,6 +70,7 @@ async fn create(server: &Server, object: Value) -> Answer<()> {
         options: Options::default(),
         body: Bytes::from(serde_json::to_vec(&object).map_err(Failure::internal)?),
         content_type: "application/json".to_owned(),
+        create_refused: None,
     };
     match server.handle(request).await {
         Err(failure) if failure.reason() != "AlreadyExists" => Err(failure),

@@ -21,6 +21,7 @@ use super::{
     watch::{self, Framing},
 };
 use crate::{
+    auth::Attributes,
     clock, decode,
     failure::{Answer, Failure},
     faults::{Call, Effect},
@@ -55,15 +56,50 @@ impl Front {
             Route::Refused(failure) => return Ok(Err(failure)),
         };
         let Some(verb) = verb else { return Ok(Err(Failure::no_such_path())) };
-        // An escaped slash is no letter of a name.
-        if [&address.name, &address.namespace, &address.subresource].iter().any(|step| step.contains('/')) {
-            return Ok(Err(Failure::no_such_path()));
-        }
-        let prepared = prepare(head, resource, verb, user, address);
-        let (mut request, encoder) = match prepared {
-            Ok(prepared) => prepared,
-            Err(failure) => return Ok(Err(failure)),
+        let deprecation: Vec<String> = resource.rules.deprecation().map(str::to_owned).into_iter().collect();
+        let create_refused = self.create_refused(head, user, verb, attributes);
+        let answer = match prepare((head, user), resource, verb, address) {
+            Ok((request, encoder)) => {
+                self.with_body(Request { create_refused, ..request }, encoder, body).await?
+            }
+            Err(failure) => Err(failure),
         };
+        // Refusals say it too.
+        let mut response = answer.unwrap_or_else(|failure| respond::failure(head, &failure));
+        respond::warn(&mut response, &deprecation);
+        Ok(Ok(response))
+    }
+
+    /// Why an update or an apply of something that is not there is refused: it needs leave to create, too.
+    fn create_refused(
+        &self,
+        head: &Head,
+        user: &User,
+        verb: Verb,
+        attributes: Attributes,
+    ) -> Option<Failure> {
+        let may_create = match verb {
+            Verb::Update => true,
+            Verb::Patch => content_type(head) == "application/apply-patch+yaml",
+            _ => false,
+        };
+        if !may_create || !attributes.subresource.is_empty() {
+            return None;
+        }
+        let attributes = Attributes { verb: Verb::Create.name().to_owned(), ..attributes };
+        self.0.auth.authorize(user, &attributes).err()
+    }
+
+    async fn with_body<B>(
+        &self,
+        mut request: Request,
+        encoder: Encoder,
+        body: B,
+    ) -> Result<Answer<Response>, Broken>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
         match read(body).await {
             Ok(body) => request.body = body,
             Err(failure) => return Ok(Err(failure)),
@@ -202,12 +238,15 @@ fn content_type(head: &Head) -> String {
 }
 
 fn prepare(
-    head: &Head,
+    (head, user): (&Head, &User),
     resource: Arc<Resource>,
     verb: Verb,
-    user: &User,
     address: Address,
 ) -> Answer<(Request, Encoder)> {
+    // An escaped slash is no letter of a name.
+    if [&address.name, &address.namespace, &address.subresource].iter().any(|step| step.contains('/')) {
+        return Err(Failure::no_such_path());
+    }
     let accept = head.accept();
     let content_type = content_type(head);
     if verb == Verb::Patch {
@@ -236,6 +275,7 @@ fn prepare(
         options,
         body: Bytes::new(),
         content_type,
+        create_refused: None,
     };
     Ok((request, Encoder { wanted, include }))
 }
@@ -277,13 +317,6 @@ async fn stale(backend: &dyn Backend, mut request: Request, revision: u64) -> An
 }
 
 fn encoded(resource: &Resource, encoder: &Encoder, reply: &Reply) -> Answer<Response> {
-    let mut response = encoded_reply(resource, encoder, reply)?;
-    let deprecation: Vec<String> = resource.rules.deprecation().map(str::to_owned).into_iter().collect();
-    respond::warn(&mut response, &deprecation);
-    Ok(response)
-}
-
-fn encoded_reply(resource: &Resource, encoder: &Encoder, reply: &Reply) -> Answer<Response> {
     match reply {
         Reply::Object { code, object, warnings } => {
             let body = encoder.object(resource, object)?;

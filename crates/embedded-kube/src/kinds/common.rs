@@ -86,6 +86,10 @@ impl<R: Rules> Rules for Decoded<R> {
         self.rules.warnings(object)
     }
 
+    fn deprecation(&self) -> Option<&str> {
+        self.rules.deprecation()
+    }
+
     fn cells(&self, object: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
         self.rules.cells(object, now)
     }

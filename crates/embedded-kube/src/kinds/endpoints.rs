@@ -47,8 +47,8 @@ impl Rules for Endpoints {
         false
     }
 
-    fn warnings(&self, _endpoints: &Value) -> Vec<String> {
-        vec!["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice".to_owned()]
+    fn deprecation(&self) -> Option<&str> {
+        Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
     fn cells(&self, endpoints: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {

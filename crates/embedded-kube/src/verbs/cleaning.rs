@@ -29,6 +29,7 @@ impl Cleaner for Server {
             options: Options::default(),
             body: bytes::Bytes::new(),
             content_type: String::new(),
+            create_refused: None,
         };
         Box::pin(async move { self.delete_with(&request, &DeleteOptions::default()).await.map(drop) })
     }

@@ -4,7 +4,7 @@ use embedded_kube::request::User;
 use http::Request;
 use serde_json::json;
 
-use crate::{MAPS, get, listening, memory, over_tls, post, send};
+use crate::{MAPS, config_map, get, listening, memory, over_tls, post, send};
 
 fn ann() -> User {
     User { name: "ann".to_owned(), groups: vec!["system:authenticated".to_owned()], ..User::default() }
@@ -56,6 +56,53 @@ async fn a_binding_gives_rights_at_once_and_takes_them_with_it() {
     assert_eq!(get(&ann, "/api/v1/namespaces/default/secrets").await.code, 403);
     assert_eq!(send(&admin, Request::delete(format!("{bindings}/ann")), "").await.code, 200);
     assert_eq!(get(&ann, MAPS).await.code, 403);
+}
+
+#[tokio::test]
+async fn whoever_may_change_but_not_create_creates_nothing_by_an_apply_or_a_put() {
+    let kube = memory().await;
+    let (admin, ann) = (kube.client(), kube.client_as(ann()));
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let rule = json!({"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["get", "patch", "update"]});
+    let role = json!({"metadata": {"name": "changer"}, "rules": [rule]});
+    assert_eq!(post(&admin, &format!("{rbac}/roles"), &role).await.code, 201);
+    let binding = json!({
+        "metadata": {"name": "ann"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "changer"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}],
+    });
+    assert_eq!(post(&admin, &format!("{rbac}/rolebindings"), &binding).await.code, 201);
+
+    let apply = || {
+        Request::patch(format!("{MAPS}/x?fieldManager=m"))
+            .header("content-type", "application/apply-patch+yaml")
+    };
+    let map = config_map("x").to_string();
+    let refused = send(&ann, apply(), map.clone()).await;
+    assert_eq!(
+        (refused.code, refused.message().as_str()),
+        (
+            403,
+            r#"configmaps "x" is forbidden: User "ann" cannot create resource "configmaps" in API group "" in the namespace "default""#
+        )
+    );
+    let service = "/api/v1/namespaces/default/services/s";
+    let body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
+    let put = || Request::put(service).header("content-type", "application/json");
+    let refused = send(&ann, put(), body.to_string()).await;
+    assert_eq!(
+        (refused.code, refused.message().as_str()),
+        (
+            403,
+            r#"services "s" is forbidden: User "ann" cannot create resource "services" in API group "" in the namespace "default""#
+        )
+    );
+    assert_eq!(get(&admin, &format!("{MAPS}/x")).await.code, 404);
+
+    assert_eq!(send(&admin, apply(), map.clone()).await.code, 201);
+    assert_eq!(send(&admin, put(), body.to_string()).await.code, 201);
+    assert_eq!(send(&ann, apply(), map).await.code, 200, "what is there may be changed");
+    assert_eq!(send(&ann, put(), body.to_string()).await.code, 200);
 }
 
 #[tokio::test]
