@@ -78,7 +78,7 @@ fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<String, Cluster>> {
 /// Where it was before, if that port is still free.
 async fn start(name: &str, sts: &Sts, before: Option<&str>) -> Result<EmbeddedKube, StartError> {
     let at = |listen| -> Builder {
-        EmbeddedKube::builder().in_memory().name(name).sts(sts.clone()).listen(listen)
+        EmbeddedKube::builder().in_memory().name(name).sts(sts.clone()).listen(listen).request_log(false)
     };
     if let Some(port) = before.and_then(port) {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

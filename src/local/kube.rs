@@ -70,7 +70,7 @@ pub async fn start(dir: &Path, listen: Option<SocketAddr>, bare: bool) -> Result
 }
 
 async fn begin(dir: &Path, listen: Listen) -> Result<EmbeddedKube, StartError> {
-    EmbeddedKube::builder().data(dir).listen(listen).start().await
+    EmbeddedKube::builder().data(dir).listen(listen).request_log(false).start().await
 }
 
 /// A Cluster kind that somebody else brought (Cluster API itself) is left alone.

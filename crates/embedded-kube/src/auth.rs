@@ -44,12 +44,15 @@ pub fn admin() -> User {
     }
 }
 
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
 fn anonymous() -> User {
-    User {
-        name: "system:anonymous".to_owned(),
-        groups: vec!["system:unauthenticated".to_owned()],
-        ..User::default()
-    }
+    User { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }
+}
+
+/// Nobody in particular.
+pub(crate) fn is_anonymous(user: &User) -> bool {
+    user.groups.iter().any(|group| group == UNAUTHENTICATED)
 }
 
 /// Everything that decides about callers of one cluster.

@@ -20,10 +20,10 @@ mod watch;
 
 use std::{sync::Arc, time::Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use http::{HeaderMap, Method, request::Parts};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Body as HttpBody;
 use tokio_util::sync::CancellationToken;
 
@@ -33,7 +33,7 @@ pub use self::{
 };
 use self::{query::Query, respond::Response};
 use crate::{
-    auth::{Attributes, Auth},
+    auth::{self, Attributes, Auth},
     clock,
     decode::BODY_LIMIT,
     discovery::Discovery,
@@ -164,38 +164,31 @@ impl Front {
         B::Error: Into<BoxError>,
     {
         let head = Head::of(parts);
-        let mut record = Record {
-            requests: self.0.requests.clone(),
-            started: Instant::now(),
-            entry: Logged { agent: head.agent.clone(), ..Logged::empty(clock::now()) },
+        let started = Instant::now();
+        let user = match self.user(&head, caller).await {
+            Ok(user) => user,
+            Err(failure) => return Ok(finished(&head, respond::failure(&head, &failure))),
         };
-        let result = self.carry_out(&head, body, caller, &mut record).await?;
+        let mut record = self.record(&head, &user, started);
+        let result = match path::address(&head.path) {
+            Some(address) => self.resource((&head, &user), body, address, &mut record).await?,
+            None => self.plain(&head, &user),
+        };
         let response = result.unwrap_or_else(|failure| respond::failure(&head, &failure));
         record.entry.code = response.status().as_u16();
-        Ok(if head.method == Method::HEAD { respond::without_body(response) } else { response })
+        Ok(finished(&head, response))
     }
 
-    async fn carry_out<B>(
-        &self,
-        head: &Head,
-        body: B,
-        caller: Caller,
-        record: &mut Record,
-    ) -> Result<Answer<Response>, Broken>
-    where
-        B: HttpBody<Data = Bytes> + Send,
-        B::Error: Into<BoxError>,
-    {
-        head.path.clone_into(&mut record.entry.resource);
-        let user = match self.user(head, caller).await {
-            Ok(user) => user,
-            Err(failure) => return Ok(Err(failure)),
+    /// Nobody in particular is not logged: the log is for those who were let in, and costs memory.
+    fn record(&self, head: &Head, user: &User, started: Instant) -> Record {
+        let entry = Logged {
+            user: user.name.clone(),
+            agent: head.agent.clone(),
+            resource: head.path.clone(),
+            ..Logged::empty(clock::now())
         };
-        user.name.clone_into(&mut record.entry.user);
-        match path::address(&head.path) {
-            Some(address) => self.resource((head, &user), body, address, record).await,
-            None => Ok(self.plain(head, &user)),
-        }
+        let requests = if auth::is_anonymous(user) { Requests::off() } else { self.0.requests.clone() };
+        Record { requests, started, entry }
     }
 
     async fn user(&self, head: &Head, caller: Caller) -> Answer<User> {
@@ -223,6 +216,14 @@ impl Front {
     }
 }
 
+fn finished(head: &Head, response: Response) -> Response {
+    if head.method == Method::HEAD { respond::without_body(response) } else { response }
+}
+
+/// What is read of a body beyond the limit and thrown away. A client that still writes when the connection is closed
+/// may never see the refusal.
+const DISCARDED: usize = 16 << 20;
+
 /// The body, up to the limit.
 async fn read<B>(body: B) -> Answer<Bytes>
 where
@@ -230,21 +231,43 @@ where
     B::Error: Into<BoxError>,
 {
     const SLOWEST: std::time::Duration = std::time::Duration::from_mins(1);
-    let collected = tokio::time::timeout(SLOWEST, Limited::new(body, BODY_LIMIT).collect()).await;
-    match collected {
+    match tokio::time::timeout(SLOWEST, collect(body)).await {
+        Ok(collected) => collected,
         Err(_) => Err(Failure::new(
             408,
             "Timeout",
             "Timeout: request did not complete within the allotted timeout",
             Some(Details::default()),
         )),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(why)) if why.is::<LengthLimitError>() => Err(Failure::new(
-            413,
-            "RequestEntityTooLarge",
-            format!("Request entity too large: limit is {BODY_LIMIT}"),
-            None,
-        )),
-        Ok(Err(why)) => Err(Failure::bad_request(why.to_string())),
     }
 }
+
+async fn collect<B>(body: B) -> Answer<Bytes>
+where
+    B: HttpBody<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    let mut body = std::pin::pin!(body);
+    let (mut kept, mut seen) = (BytesMut::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|why| Failure::bad_request(why.into().to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        seen = seen.saturating_add(data.len());
+        if seen <= BODY_LIMIT {
+            kept.extend_from_slice(&data);
+        } else {
+            kept = BytesMut::new();
+        }
+        if seen > DISCARDED {
+            break;
+        }
+    }
+    if seen <= BODY_LIMIT {
+        return Ok(kept.freeze());
+    }
+    let text = format!("Request entity too large: limit is {BODY_LIMIT}");
+    Err(Failure::new(413, "RequestEntityTooLarge", text, None))
+}
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,7 @@ pub struct Builder {
     sts: Option<Sts>,
     controllers: bool,
     history: Option<usize>,
+    request_log: bool,
 }
 
 impl Default for Builder {
@@ -146,6 +147,7 @@ impl Default for Builder {
             sts: None,
             controllers: true,
             history: None,
+            request_log: true,
         }
     }
 }
@@ -199,6 +201,13 @@ impl Builder {
         self
     }
 
+    /// Whether requests are logged for [`EmbeddedKube::requests`]; they are unless told not to. A full log takes some
+    /// megabytes, and tens of them if callers send long names: turn it off where nobody reads it.
+    pub fn request_log(mut self, keep: bool) -> Self {
+        self.request_log = keep;
+        self
+    }
+
     /// Starts it. When this returns, it is ready.
     pub async fn start(self) -> Result<EmbeddedKube, StartError> {
         if let Some(data) = &self.data {
@@ -214,7 +223,8 @@ impl Builder {
         keeper.load();
         bootstrap::bootstrap(&server).await.map_err(StartError::Bootstrap)?;
         let cancel = CancellationToken::new();
-        let (faults, requests) = (faults(&store), Requests::default());
+        let requests = if self.request_log { Requests::default() } else { Requests::off() };
+        let faults = faults(&store);
         let tokens = self.tokens.iter().cloned().chain([(credentials.token.clone(), auth::admin())]);
         let signer = Signer::of(&credentials.signing_key)?;
         let bearers = Bearers::new(tokens, signer, self.sts.clone().map(Eks::new));

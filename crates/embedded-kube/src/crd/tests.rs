@@ -37,11 +37,6 @@ pub fn created(mut crd: Value) -> Value {
     crd
 }
 
-/// What is served of it.
-pub fn served(crd: &Value, since: u64) -> Vec<crate::registry::Resource> {
-    resources(crd, since)
-}
-
 fn crds(folder: &str) -> Vec<(String, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = Vec::new();

@@ -1,4 +1,6 @@
 //! Who asked for what, and what came of it. Bodies are never kept: they may hold secrets.
+//!
+//! Callers choose most of the texts, so each is cut: the log is bounded in bytes, not only in entries.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -9,6 +11,8 @@ use crate::request::Verb;
 
 /// Requests that are kept; the oldest go first.
 const KEPT: usize = 20_000;
+/// Bytes of one text that are kept.
+const LONGEST: usize = 256;
 
 /// One request that was answered (or given up).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +67,24 @@ impl Logged {
         }
     }
 
+    fn cut(&mut self) {
+        let texts = [
+            &mut self.user,
+            &mut self.agent,
+            &mut self.group,
+            &mut self.resource,
+            &mut self.subresource,
+            &mut self.namespace,
+            &mut self.name,
+            &mut self.patch_type,
+            &mut self.field_manager,
+        ];
+        for text in texts {
+            text.truncate(text.floor_char_boundary(LONGEST));
+            text.shrink_to_fit();
+        }
+    }
+
     /// It was to change something.
     pub fn is_write(&self) -> bool {
         self.verb.is_some_and(|verb| !matches!(verb, Verb::Get | Verb::List | Verb::Watch)) && !self.dry_run
@@ -75,12 +97,30 @@ impl Logged {
 }
 
 /// The log of one cluster. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct Requests(Arc<Mutex<VecDeque<Logged>>>);
+#[derive(Debug, Clone)]
+pub struct Requests {
+    log: Arc<Mutex<VecDeque<Logged>>>,
+    on: bool,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { log: Arc::default(), on: true }
+    }
+}
 
 impl Requests {
-    pub(crate) fn add(&self, entry: Logged) {
-        let mut log = self.0.lock();
+    /// Keeps nothing.
+    pub(crate) fn off() -> Self {
+        Self { log: Arc::default(), on: false }
+    }
+
+    pub(crate) fn add(&self, mut entry: Logged) {
+        if !self.on {
+            return;
+        }
+        entry.cut();
+        let mut log = self.log.lock();
         if log.len() >= KEPT {
             log.pop_front();
         }
@@ -89,12 +129,12 @@ impl Requests {
 
     /// Everything that is kept, oldest first.
     pub fn all(&self) -> Vec<Logged> {
-        self.0.lock().iter().cloned().collect()
+        self.log.lock().iter().cloned().collect()
     }
 
     /// What the closure picks, oldest first.
     pub fn matching(&self, picks: impl Fn(&Logged) -> bool) -> Vec<Logged> {
-        self.0.lock().iter().filter(|entry| picks(entry)).cloned().collect()
+        self.log.lock().iter().filter(|entry| picks(entry)).cloned().collect()
     }
 
     /// Writes of agents whose name starts like this.
@@ -109,6 +149,6 @@ impl Requests {
 
     /// Forgets everything.
     pub fn clear(&self) {
-        self.0.lock().clear();
+        self.log.lock().clear();
     }
 }

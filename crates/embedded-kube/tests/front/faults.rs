@@ -130,6 +130,31 @@ async fn an_expired_history_ends_old_watches_with_gone() {
 }
 
 #[tokio::test]
+async fn the_log_keeps_little_of_each_text_and_nothing_of_those_who_are_nobody() {
+    let kube = listening().await;
+    let long = "ä".repeat(2000);
+    let ask = || Request::get("/healthz").header("user-agent", long.as_bytes());
+    for token in ["", "wrong"] {
+        crate::send(&over_tls(&kube, Some(token)).await, ask(), "").await;
+    }
+    assert_eq!(kube.requests().all(), []);
+    let admin = over_tls(&kube, None).await;
+    crate::send(&admin, ask(), "").await;
+    get(&admin, &format!("{MAPS}/{0}?fieldManager={0}", "x".repeat(1000))).await;
+    let logged = kube.requests().all();
+    assert_eq!(logged.iter().map(|one| one.code).collect::<Vec<_>>(), [200, 404]);
+    assert_eq!(logged[0].agent, "ä".repeat(128));
+    assert_eq!((logged[1].name.len(), logged[1].field_manager.len()), (256, 256));
+}
+
+#[tokio::test]
+async fn a_log_that_is_turned_off_stays_empty() {
+    let kube = EmbeddedKube::builder().controllers(false).request_log(false).start().await.unwrap();
+    assert_eq!(get(&kube.client(), MAPS).await.code, 200);
+    assert_eq!(kube.requests().all(), []);
+}
+
+#[tokio::test]
 async fn the_log_says_who_wrote_what_and_keeps_no_secrets() {
     let kube: EmbeddedKube = memory().await;
     let client = kube.client_of(auth::admin(), "shopkeeper/1");

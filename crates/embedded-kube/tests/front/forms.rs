@@ -3,7 +3,7 @@
 use http::Request;
 use serde_json::json;
 
-use crate::{MAPS, config_map, get, memory, post, send};
+use crate::{MAPS, config_map, get, listening, memory, over_tls, post, send};
 
 #[tokio::test]
 async fn a_path_that_leads_nowhere_is_answered_as_the_real_server_answers_it() {
@@ -66,6 +66,36 @@ async fn a_body_that_is_too_large_or_malformed_is_refused() {
     let deep = "[".repeat(200_000);
     let answer = send(&client, Request::post(MAPS), deep).await;
     assert_eq!(answer.code, 400);
+}
+
+#[tokio::test]
+async fn a_client_that_still_writes_sees_that_its_body_is_too_large() {
+    let kube = listening().await;
+    let client = over_tls(&kube, None).await;
+    for _ in 0..5 {
+        let request = Request::post(MAPS).header("content-type", "application/json");
+        assert_eq!(send(&client, request, vec![b'x'; 10 << 20]).await.code, 413);
+    }
+}
+
+#[tokio::test]
+async fn a_deprecated_kind_says_so_on_reads_and_refusals_too() {
+    let kube = memory().await;
+    let (client, path) = (kube.client(), "/api/v1/namespaces/default/endpoints");
+    let bad = json!({"metadata": {"name": "f"}, "subsets": [{"addresses": [{"ip": "nowhere"}]}]});
+    let answers = [
+        post(&client, path, &json!({"metadata": {"name": "e"}})).await,
+        post(&client, path, &bad).await,
+        get(&client, path).await,
+        get(&client, &format!("{path}/none")).await,
+        get(&client, &format!("{path}?watch=1&timeoutSeconds=1")).await,
+    ];
+    assert_eq!(answers.each_ref().map(|answer| answer.code), [201, 422, 200, 404, 200]);
+    for answer in answers {
+        let warnings: Vec<_> = answer.headers.get_all("warning").iter().collect();
+        let text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
+        assert_eq!(warnings, [&format!("299 - \"{text}\"")], "{}", answer.code);
+    }
 }
 
 #[tokio::test]
