@@ -63,8 +63,8 @@ async fn whoever_may_change_but_not_create_creates_nothing_by_an_apply_or_a_put(
     let kube = memory().await;
     let (admin, ann) = (kube.client(), kube.client_as(ann()));
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
-    let rule = json!({"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["get", "patch", "update"]});
-    let role = json!({"metadata": {"name": "changer"}, "rules": [rule]});
+    let rights = json!({"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["get", "patch", "update"]});
+    let role = json!({"metadata": {"name": "changer"}, "rules": [rights]});
     assert_eq!(post(&admin, &format!("{rbac}/roles"), &role).await.code, 201);
     let binding = json!({
         "metadata": {"name": "ann"},
