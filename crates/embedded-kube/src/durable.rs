@@ -13,5 +13,5 @@ pub fn make_dir(dir: &Path) -> io::Result<()> {
 /// Makes the name of a file or directory durable.
 pub fn sync_name(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    fs::File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
