@@ -235,20 +235,20 @@ fn called(call: CallExpr) -> Expr {
     let name = func_name.as_str();
     let is_maker = name == operators::ADD || MAKERS.contains(&name);
     match target {
-        Some(target) if GROWING.contains(&name) && !is_library => guarded(func_name, *target, args),
+        Some(target) if GROWING.contains(&name) && !is_library => guarded(name, *target, args),
         target if is_maker => made(wrap(Expr::Call(CallExpr { func_name, target, args }))).expr,
         target => Expr::Call(CallExpr { func_name, target, args }),
     }
 }
 
 /// Binds what a function is given, asks whether there is room for what it makes, and only then calls it.
-fn guarded(func_name: String, target: IdedExpr, args: Vec<IdedExpr>) -> Expr {
+fn guarded(func_name: &str, target: IdedExpr, args: Vec<IdedExpr>) -> Expr {
     let given: Vec<IdedExpr> = std::iter::once(target).chain(args).collect();
     let names: Vec<String> = (0..given.len()).map(|index| format!("#given{index}")).collect();
     let mut idents = names.iter().map(|name| ident(name));
-    let asked = std::iter::once(wrap(Expr::Literal(LiteralValue::String(func_name.as_str().into()))));
+    let asked = std::iter::once(wrap(Expr::Literal(LiteralValue::String(func_name.into()))));
     let asked = wrap(call_of(ROOM, None, asked.chain(names.iter().map(|name| ident(name))).collect()));
-    let call = made(wrap(call_of(&func_name, idents.next(), idents.collect())));
+    let call = made(wrap(call_of(func_name, idents.next(), idents.collect())));
     let never = wrap(Expr::Literal(LiteralValue::Boolean(false.into())));
     let guarded = wrap(call_of(operators::CONDITIONAL, None, vec![asked, call, never]));
     names.into_iter().zip(given).rev().fold(guarded, |body, (name, value)| wrap(bind(name, value, body))).expr
