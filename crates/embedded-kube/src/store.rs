@@ -31,7 +31,7 @@ use tokio::sync::oneshot;
 pub use self::{
     error::{Expired, StoreError, WriteError},
     watch::Watch,
-    words::{Entry, Expect, Page, Place, Settings, Snapshot, StoreEvent, Written},
+    words::{Entry, Expect, Guard, Page, Place, Settings, Snapshot, StoreEvent, Written},
 };
 use self::{
     view::View,
@@ -99,8 +99,19 @@ impl Store {
         expect: Expect,
         draft: Option<Draft>,
     ) -> Result<Written, WriteError> {
+        self.write_guarded(key, expect, draft, Vec::new()).await
+    }
+
+    /// As [`Store::write`], if none of the guards has changed; that is judged in the order of writes too.
+    pub async fn write_guarded(
+        &self,
+        key: &str,
+        expect: Expect,
+        draft: Option<Draft>,
+        guards: Vec<Guard>,
+    ) -> Result<Written, WriteError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Write(Write { key: key.into(), expect, draft, reply }))?;
+        self.send(Message::Write(Write { key: key.into(), expect, draft, guards, reply }))?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::columns::Table;
+use super::{ENDING, columns::Table};
 use crate::{
     failure::{Answer, FieldError, quoted},
     object::{Meta, MetaMut, dns1123_subdomain, qualified_name},
@@ -100,7 +100,7 @@ impl Rules for Custom {
     }
 
     fn refuses_create(&self) -> Option<&str> {
-        self.terminating.then_some("create not allowed while custom resource definition is terminating")
+        self.terminating.then_some(ENDING)
     }
 
     fn from_storage(&self, object: &mut Value) {

@@ -37,6 +37,11 @@ pub fn created(mut crd: Value) -> Value {
     crd
 }
 
+/// What is served of it.
+pub fn served(crd: &Value) -> Vec<crate::registry::Resource> {
+    resources(crd, 0)
+}
+
 fn crds(folder: &str) -> Vec<(String, Value)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut found = Vec::new();

@@ -24,6 +24,9 @@ pub enum WriteError {
     /// There is something else than the writer believed.
     #[error("the object is not what the writer expected")]
     Conflict(Option<Entry>),
+    /// Something that the write relies on has changed, or is gone.
+    #[error("an object that the write relies on has changed")]
+    Unguarded,
     /// It could not be made durable.
     #[error("the write could not be stored")]
     Io(#[from] StoreError),

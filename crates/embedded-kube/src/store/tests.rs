@@ -111,6 +111,32 @@ async fn a_write_that_expects_something_else_changes_nothing(#[values(false, tru
     assert_eq!(store.write("/pods/a/x", Expect::At(2), draft(2)).await.unwrap().revision, 3);
 }
 
+#[rstest]
+#[tokio::test]
+async fn a_write_is_refused_once_what_it_relies_on_has_changed(#[values(false, true)] on_disk: bool) {
+    let (_dir, place) = place(on_disk);
+    let store = Store::open(place, Settings::default()).await.unwrap();
+    let guard = async |revision| {
+        let guards = vec![Guard { key: "/namespaces//a".into(), revision }];
+        store.write_guarded("/pods/a/x", Expect::Any, draft(1), guards).await
+    };
+    let refused = guard(2).await;
+    assert!(matches!(refused, Err(WriteError::Unguarded)), "{refused:?}");
+    let seen = put(&store, "/namespaces//a", 1).await;
+    assert_eq!(guard(seen).await.unwrap().revision, 3);
+    // All of them wait at once, and are judged in the order they came.
+    let (changed, late, gone, last) = tokio::join!(
+        put(&store, "/namespaces//a", 2),
+        guard(seen),
+        remove(&store, "/namespaces//a"),
+        guard(4)
+    );
+    assert_eq!((changed, gone), (4, 5));
+    assert!(matches!(late, Err(WriteError::Unguarded)), "{late:?}");
+    assert!(matches!(last, Err(WriteError::Unguarded)), "{last:?}");
+    assert_eq!(store.get("/pods/a/x").unwrap().revision, 3);
+}
+
 #[tokio::test]
 async fn a_delete_answers_with_the_last_state_at_its_own_revision() {
     let store = memory().await;

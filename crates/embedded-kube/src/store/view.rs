@@ -12,7 +12,7 @@ use std::{
 use super::{
     error::Expired,
     watch::{Slot, Watchers},
-    words::{Entry, Expect, Page, Settings, Snapshot, StoreEvent},
+    words::{Entry, Expect, Guard, Page, Settings, Snapshot, StoreEvent},
 };
 use crate::object::{Document, Draft};
 
@@ -234,6 +234,15 @@ impl Garbage {
 }
 
 impl Batch {
+    /// Whether everything a write relies on is as it was, after the writes before it.
+    pub fn meets(&self, view: &View, guards: &[Guard]) -> bool {
+        guards.iter().all(|guard| {
+            let staged = self.latest.get(&guard.key).and_then(|at| self.events.get(*at));
+            let entry = staged.map_or_else(|| view.get(&guard.key), |event| event.now.as_ref());
+            entry.is_some_and(|entry| entry.revision == guard.revision)
+        })
+    }
+
     /// Judges one write against the state and the writes before it. `Err` holds what is there instead.
     pub fn stage(
         &mut self,

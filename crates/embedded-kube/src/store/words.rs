@@ -48,6 +48,15 @@ pub enum Expect {
     Any,
 }
 
+/// Another object that a write relies on: it must be what this revision wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// Which.
+    pub key: Arc<str>,
+    /// The revision that was seen.
+    pub revision: u64,
+}
+
 /// A write that is durable and visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {

@@ -11,7 +11,7 @@ use super::{
     disk::Disk,
     error::{StoreError, WriteError},
     view::{Batch, FIRST, View},
-    words::{Entry, Expect, Place, Settings, Written},
+    words::{Expect, Guard, Place, Settings, Written},
 };
 use crate::object::{Document, Draft};
 
@@ -41,10 +41,11 @@ pub struct Write {
     pub key: Arc<str>,
     pub expect: Expect,
     pub draft: Option<Draft>,
+    pub guards: Vec<Guard>,
     pub reply: oneshot::Sender<Result<Written, WriteError>>,
 }
 
-type Verdict = Result<(u64, Document), Option<Entry>>;
+type Verdict = Result<(u64, Document), WriteError>;
 type Opened = oneshot::Sender<Result<Arc<Shared>, StoreError>>;
 
 struct Writer {
@@ -124,8 +125,14 @@ impl Writer {
         replies: &mut Vec<(oneshot::Sender<Result<Written, WriteError>>, Verdict)>,
         write: Write,
     ) {
-        let Write { key, expect, draft, reply } = write;
-        let verdict = batch.stage(&self.shared.view.read(), key, expect, draft.as_ref());
+        let Write { key, expect, draft, guards, reply } = write;
+        let view = self.shared.view.read();
+        let verdict = if batch.meets(&view, &guards) {
+            batch.stage(&view, key, expect, draft.as_ref()).map_err(WriteError::Conflict)
+        } else {
+            Err(WriteError::Unguarded)
+        };
+        drop(view);
         replies.push((reply, verdict));
     }
 
@@ -147,7 +154,7 @@ impl Writer {
             let answer = match (&stored, verdict) {
                 (Err(error), _) => Err(WriteError::Io(error.clone())),
                 (Ok(()), Ok((revision, document))) => Ok(Written { revision, document }),
-                (Ok(()), Err(current)) => Err(WriteError::Conflict(current)),
+                (Ok(()), Err(refusal)) => Err(refusal),
             };
             // A caller that gave up waiting does not want to know.
             reply.send(answer).ok();

@@ -72,7 +72,7 @@ impl Server {
                 Ok(written) => {
                     return Ok(Outcome::Kept(viewer.show_document(&written.document, written.revision)));
                 }
-                Err(WriteError::Conflict(_)) => {}
+                Err(WriteError::Conflict(_) | WriteError::Unguarded) => {}
                 Err(WriteError::Io(error)) => return Err(Failure::internal(error)),
             }
         }

@@ -5,17 +5,19 @@ use uuid::Uuid;
 
 use super::{Server, intake, key, meta, options::WriteOptions, viewer};
 use crate::{
-    clock,
+    clock, crd,
     failure::{Answer, Failure},
     object::{Draft, Meta, MetaMut},
     patch::{self, Writer},
     registry::Resource,
     request::{Body, Reply, Request},
-    store::{Expect, WriteError},
+    store::{Expect, Guard, WriteError},
 };
 
 /// How often a generated name is tried.
 const NAME_ATTEMPTS: usize = 8;
+/// How often a create looks again at a namespace and a definition that others change meanwhile.
+const ADMISSIONS: usize = 32;
 const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX_LENGTH: usize = 5;
 const GENERATED_LIMIT: usize = 63;
@@ -63,10 +65,7 @@ impl Server {
         dry_run: bool,
     ) -> Answer<Reply> {
         let resource = &request.resource;
-        if let Some(why) = resource.rules.refuses_create() {
-            return Err(Failure::forbidden(&resource.group_resource(), object.name(), why));
-        }
-        self.admit_namespace(request, object.name())?;
+        let guards = self.admit(request, object.name())?;
         object.set_meta("uid", Uuid::new_v4().to_string());
         object.set_meta("creationTimestamp", clock::seconds(clock::now()));
         let base = object.meta("generateName").to_owned();
@@ -84,7 +83,7 @@ impl Server {
             if attempt == 1 {
                 warnings.extend(resource.rules.warnings(&object));
             }
-            match self.insert(request, &object, dry_run).await? {
+            match self.insert(request, &object, guards.clone(), dry_run).await? {
                 Some(body) => return Ok(Reply::Object { code: 201, object: body, warnings }),
                 None if generated && attempt < NAME_ATTEMPTS => {}
                 None => return Err(taken(resource, object.name(), generated)),
@@ -107,18 +106,56 @@ impl Server {
         Err(Failure::invalid(resource.error_group(), &resource.kind, object.name(), &errors))
     }
 
+    /// Refuses what nobody would look after. What is told relies on the guards: whoever ends a namespace or a CRD
+    /// changes it first and looks for its objects then, so a write that meets them is found.
+    pub(super) fn admit(&self, request: &Request, name: &str) -> Answer<Vec<Guard>> {
+        if let Some(why) = request.resource.rules.refuses_create() {
+            return Err(Failure::forbidden(&request.resource.group_resource(), name, why));
+        }
+        let definition = self.admit_definition(request, name)?;
+        let namespace = self.admit_namespace(request, name)?;
+        Ok(definition.into_iter().chain(namespace).collect())
+    }
+
+    /// Nothing new of a kind whose definition is gone, or will soon be.
+    fn admit_definition(&self, request: &Request, name: &str) -> Answer<Option<Guard>> {
+        let resource = &request.resource;
+        if !resource.custom {
+            return Ok(None);
+        }
+        let key = crd::key(&resource.group_resource());
+        let entry = self.store.get(&key).ok_or_else(Failure::no_such_path)?;
+        if crd::is_ending(&entry.document) {
+            return Err(Failure::forbidden(&resource.group_resource(), name, crd::ENDING));
+        }
+        Ok(Some(Guard { key: key.into(), revision: entry.revision }))
+    }
+
     /// `None` if the name is taken.
-    async fn insert(&self, request: &Request, object: &Value, dry_run: bool) -> Answer<Option<Body>> {
+    pub(super) async fn insert(
+        &self,
+        request: &Request,
+        object: &Value,
+        mut guards: Vec<Guard>,
+        dry_run: bool,
+    ) -> Answer<Option<Body>> {
         let resource = &request.resource;
         let key = key(resource, &request.namespace, object.name());
         if dry_run {
             return Ok(self.store.get(&key).is_none().then(|| Body::Value(object.clone())));
         }
-        match self.store.write(&key, Expect::Absent, Some(draft(resource, object)?)).await {
-            Ok(written) => Ok(Some(viewer(resource).show_document(&written.document, written.revision))),
-            Err(WriteError::Conflict(_)) => Ok(None),
-            Err(WriteError::Io(error)) => Err(Failure::internal(error)),
+        let draft = draft(resource, object)?;
+        for _ in 0..ADMISSIONS {
+            match self.store.write_guarded(&key, Expect::Absent, Some(draft.clone()), guards).await {
+                Ok(written) => {
+                    return Ok(Some(viewer(resource).show_document(&written.document, written.revision)));
+                }
+                Err(WriteError::Conflict(_)) => return Ok(None),
+                Err(WriteError::Unguarded) => guards = self.admit(request, object.name())?,
+                Err(WriteError::Io(error)) => return Err(Failure::internal(error)),
+            }
         }
+        Err(Failure::modified(&resource.group_resource(), object.name()))
     }
 }
 

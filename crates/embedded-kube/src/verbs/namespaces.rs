@@ -14,6 +14,7 @@ use crate::{
     object::{Meta, at, text},
     registry::Resource,
     request::{Reply, Request},
+    store::Guard,
 };
 
 /// Namespaces that cannot be deleted.
@@ -62,17 +63,18 @@ pub fn check_mortal(request: &Request) -> Answer<()> {
 
 impl Server {
     /// Nothing new in a namespace that is not there, or will soon not be.
-    pub(super) fn admit_namespace(&self, request: &Request, name: &str) -> Answer<()> {
+    pub(super) fn admit_namespace(&self, request: &Request, name: &str) -> Answer<Option<Guard>> {
         if !request.resource.namespaced {
-            return Ok(());
+            return Ok(None);
         }
         let namespace = &request.namespace;
-        let Some(entry) = self.store.get(&format!("/namespaces//{namespace}")) else {
+        let key = format!("/namespaces//{namespace}");
+        let Some(entry) = self.store.get(&key) else {
             return Err(Failure::not_found(&GroupResource::new("", "namespaces"), namespace));
         };
         let found = entry.document.value();
         if !found.is_terminating() && text(&found, &["status", "phase"]) != "Terminating" {
-            return Ok(());
+            return Ok(Some(Guard { key: key.into(), revision: entry.revision }));
         }
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");

@@ -12,7 +12,7 @@ use crate::{
     kinds,
     object::Meta,
     request::{Body, Change, Options, User, WatchEvent},
-    store::{Place, Settings},
+    store::{Expect, Place, Settings},
 };
 
 async fn server() -> Server {
@@ -339,4 +339,55 @@ async fn extreme_numbers_panic_nobody() {
     assert!(object(server.handle(ask(&server, Verb::Delete, "configmaps", "a")).await).is_terminating());
     let watch = ask(&server, Verb::Watch, "configmaps", "").options(|o| o.timeout_seconds = Some(u64::MAX));
     assert!(server.handle(watch).await.is_ok());
+}
+
+#[tokio::test]
+async fn nothing_is_written_into_a_namespace_that_went_while_it_was_checked() {
+    let server = server().await;
+    let request = ask(&server, Verb::Create, "configmaps", "");
+    let new =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+    let key = "/namespaces//default";
+    let guards = server.admit(&request, "a").unwrap();
+    let mut namespace = server.store.get(key).unwrap().document.value();
+    namespace["metadata"]["labels"] = json!({"a": "b"});
+    let changed = Some(crate::object::Draft::of(&namespace).unwrap());
+    server.store.write(key, Expect::Any, changed).await.unwrap();
+    assert!(
+        server.insert(&request, &new, guards.clone(), false).await.unwrap().is_some(),
+        "still a namespace"
+    );
+    server.store.write("/configmaps/default/a", Expect::Any, None).await.unwrap();
+    server.store.write(key, Expect::Any, None).await.unwrap();
+    let refused = server.insert(&request, &new, guards, false).await.unwrap_err();
+    assert_eq!((refused.code(), refused.message()), (404, r#"namespaces "default" not found"#));
+    assert!(server.store.get("/configmaps/default/a").is_none());
+}
+
+#[tokio::test]
+async fn nothing_is_written_of_a_kind_whose_definition_ends_while_it_is_checked() {
+    let server = server().await;
+    let mut definition = crate::crd::tests::created(crate::crd::tests::sample());
+    let key = "apiextensions.k8s.io/customresourcedefinitions//foos.example.com";
+    let write = async |crd: &Value| {
+        server.store.write(key, Expect::Any, Some(crate::object::Draft::of(crd).unwrap())).await.unwrap();
+    };
+    write(&definition).await;
+    let owner = crate::failure::GroupResource::new("example.com", "foos");
+    server.registry().replace(&owner, crate::crd::tests::served(&definition));
+    let request = ask(&server, Verb::Create, "foos", "");
+    let new = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "default"}});
+    let guards = server.admit(&request, "a").unwrap();
+    definition["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    write(&definition).await;
+    let refused = server.insert(&request, &new, guards.clone(), false).await.unwrap_err();
+    assert_eq!(
+        (refused.code(), refused.message()),
+        (
+            403,
+            r#"foos.example.com "a" is forbidden: create not allowed while custom resource definition is terminating"#
+        )
+    );
+    server.store.write(key, Expect::Any, None).await.unwrap();
+    assert_eq!(server.insert(&request, &new, guards, false).await.unwrap_err().code(), 404);
 }
