@@ -3,10 +3,11 @@
 //! Built-in resources are there from the start, those of a CRD come and go with it. The registry is read on every
 //! request and changed rarely, so readers take a snapshot without a lock.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc};
 
 use arc_swap::ArcSwap;
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::{
     failure::{Answer, FieldError, GroupResource},
@@ -204,6 +205,7 @@ pub type Catalogue = BTreeMap<ResourceId, Arc<Resource>>;
 #[derive(Default)]
 pub struct Registry {
     current: ArcSwap<Catalogue>,
+    changed: Notify,
 }
 
 impl Registry {
@@ -211,7 +213,7 @@ impl Registry {
     pub fn with(resources: impl IntoIterator<Item = Resource>) -> Self {
         let catalogue: Catalogue =
             resources.into_iter().map(|resource| (resource.id.clone(), Arc::new(resource))).collect();
-        Self { current: ArcSwap::from_pointee(catalogue) }
+        Self { current: ArcSwap::from_pointee(catalogue), changed: Notify::new() }
     }
 
     /// All that is served now.
@@ -243,5 +245,20 @@ impl Registry {
             next.extend(versions.iter().map(|resource| (resource.id.clone(), Arc::clone(resource))));
             next
         });
+        self.changed.notify_waiters();
+    }
+
+    /// Ends when a resource is no longer served, or under another schema.
+    pub async fn outdated(&self, resource: &Resource) {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Listens before it looks, so that no change falls in between.
+            changed.as_mut().enable();
+            let now = self.current.load().get(&resource.id).map(|now| now.schema_since);
+            if now != Some(resource.schema_since) {
+                return;
+            }
+            changed.await;
+        }
     }
 }

@@ -55,7 +55,7 @@ pub struct Keeper {
 struct Known {
     object: Value,
     revision: u64,
-    /// Revision of the last change of its spec.
+    /// First revision under its present spec.
     since: u64,
     /// What is served: nothing yet, or what these parts of the CRD say.
     served: Option<Served>,
@@ -158,16 +158,14 @@ impl Keeper {
         let object = entry.document.value();
         let before = self.known.remove(key);
         let same = before.as_ref().filter(|before| before.object.uid() == object.uid());
-        let since = match same {
-            Some(before) if before.object.generation() == object.generation() => before.since,
-            _ => entry.revision,
-        };
-        let served = self.serve(&object, since, same.and_then(|before| before.served.as_ref()));
+        let changed = same.is_some_and(|before| before.object.generation() != object.generation());
+        let mut since = same.filter(|_| !changed).map_or(entry.revision, |before| before.since);
+        let served = self.serve(&object, &mut since, changed, same.and_then(|before| before.served.as_ref()));
         self.known.insert(key.to_owned(), Known { object, revision: entry.revision, since, served });
     }
 
     /// Brings the registry up to date, if something has changed.
-    fn serve(&self, crd: &Value, since: u64, before: Option<&Served>) -> Option<Served> {
+    fn serve(&self, crd: &Value, since: &mut u64, changed: bool, before: Option<&Served>) -> Option<Served> {
         if !view::is_true(crd, "Established") {
             return None;
         }
@@ -177,7 +175,15 @@ impl Keeper {
             terminating: view::is_true(crd, "Terminating"),
         };
         if before != Some(&served) {
-            self.registry.replace(&owner(crd), resources(crd, since));
+            let mut versions = resources(crd, *since);
+            if changed {
+                // What was written until now, after the CRD too, was checked under the schema before.
+                *since = self.store.revision() + 1;
+                for version in &mut versions {
+                    version.schema_since = *since;
+                }
+            }
+            self.registry.replace(&owner(crd), versions);
         }
         Some(served)
     }

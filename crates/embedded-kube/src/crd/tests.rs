@@ -38,8 +38,8 @@ pub fn created(mut crd: Value) -> Value {
 }
 
 /// What is served of it.
-pub fn served(crd: &Value) -> Vec<crate::registry::Resource> {
-    resources(crd, 0)
+pub fn served(crd: &Value, since: u64) -> Vec<crate::registry::Resource> {
+    resources(crd, since)
 }
 
 fn crds(folder: &str) -> Vec<(String, Value)> {

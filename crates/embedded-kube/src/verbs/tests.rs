@@ -374,7 +374,7 @@ async fn nothing_is_written_of_a_kind_whose_definition_ends_while_it_is_checked(
     };
     write(&definition).await;
     let owner = crate::failure::GroupResource::new("example.com", "foos");
-    server.registry().replace(&owner, crate::crd::tests::served(&definition));
+    server.registry().replace(&owner, crate::crd::tests::served(&definition, 1));
     let request = ask(&server, Verb::Create, "foos", "");
     let new = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "default"}});
     let guards = server.admit(&request, "a").unwrap();
@@ -390,4 +390,23 @@ async fn nothing_is_written_of_a_kind_whose_definition_ends_while_it_is_checked(
     );
     server.store.write(key, Expect::Any, None).await.unwrap();
     assert_eq!(server.insert(&request, &new, guards, false).await.unwrap_err().code(), 404);
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_definition_changes() {
+    let server = server().await;
+    let definition = crate::crd::tests::created(crate::crd::tests::sample());
+    let owner = crate::failure::GroupResource::new("example.com", "foos");
+    let serve = |since| server.registry().replace(&owner, crate::crd::tests::served(&definition, since));
+    serve(1);
+    let Ok(Reply::Watch(mut events)) = server.handle(ask(&server, Verb::Watch, "foos", "")).await else {
+        panic!("no watch")
+    };
+    let wait = std::time::Duration::from_millis(50);
+    assert!(tokio::time::timeout(wait, events.next()).await.is_err(), "it waits");
+    serve(1);
+    assert!(tokio::time::timeout(wait, events.next()).await.is_err(), "the schema is the same");
+    serve(9);
+    let end = tokio::time::timeout(std::time::Duration::from_secs(5), events.next()).await;
+    assert!(end.expect("in time").is_none());
 }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{Server, list, list::Filter, options, prefix, view::Viewer, viewer};
 use crate::{
     failure::{Answer, Failure, FieldError},
+    registry::Registry,
     request::{Body, Change, Options, Reply, Request, WatchEvent},
     store::{Page, StoreEvent, Watch},
 };
@@ -20,6 +21,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
 struct State {
     watch: Watch,
+    registry: Arc<Registry>,
     filter: Arc<Filter>,
     viewer: Viewer,
     waiting: VecDeque<WatchEvent>,
@@ -65,6 +67,7 @@ impl Server {
         let now = Instant::now();
         let state = State {
             watch,
+            registry: Arc::clone(&self.registry),
             filter: Arc::new(filter),
             viewer,
             waiting,
@@ -95,6 +98,10 @@ async fn next(mut state: State) -> Option<(WatchEvent, State)> {
                 }
                 None => state.ended = true,
             },
+            // What follows is to be seen under another schema: the client begins a new watch, as with the real server.
+            () = state.registry.outdated(state.viewer.resource()), if state.viewer.resource().custom => {
+                state.ended = true;
+            }
             () = sleep_until(state.deadline) => {
                 if state.bookmarks {
                     state.waiting.push_back(bookmark(&state.viewer, state.watch.progress(), false));

@@ -212,3 +212,21 @@ async fn a_crd_that_goes_while_its_predecessor_is_cleaned_up_goes_too() {
     keeper.cleaned(KEY);
     eventually("gone", || store.get(KEY).is_none()).await;
 }
+
+#[tokio::test]
+async fn what_is_written_before_a_new_schema_is_served_counts_as_older() {
+    let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
+    let registry = Arc::new(Registry::default());
+    let mut keeper = Keeper::new(store.clone(), Arc::clone(&registry), Arc::new(Broom(store.clone())));
+    let mut crd = created(sample());
+    crd["status"] = settle(&crd, &[], now()).unwrap();
+    put(&store, KEY, &crd).await;
+    keeper.load();
+    let since = || registry.find("example.com", "v1", "foos").unwrap().schema_since;
+    assert_eq!(since(), store.revision());
+    crd["metadata"]["generation"] = json!(2);
+    put(&store, KEY, &crd).await;
+    put(&store, "example.com/foos/default/a", &json!({"kind": "Foo", "metadata": {"name": "a"}})).await;
+    keeper.load();
+    assert_eq!(since(), store.revision() + 1);
+}
