@@ -76,6 +76,7 @@ impl Store {
     }
 
     /// Oldest revision that can still be listed, and after which a watch can begin.
+    #[cfg(test)]
     pub fn oldest(&self) -> u64 {
         self.0.shared.view.read().floor()
     }

@@ -19,6 +19,7 @@ pub enum Servers {
 
 /// Settings of one run.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct Settings {
     /// Cases whose `area/name` contains one of these; all where empty.
     pub filters: Vec<String>,

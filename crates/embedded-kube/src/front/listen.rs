@@ -1,7 +1,7 @@
 //! The HTTPS listener: HTTP/1.1 and HTTP/2 by ALPN.
 //!
-//! Connections are bounded in number and in how long they may dawdle: a handshake and a request's head have deadlines,
-//! an idle connection too, and a peer of HTTP/2 that answers no ping is dropped. When the server stops, running
+//! Connections are bounded in number and in how long they may dawdle: a handshake and a request's head have deadlines, an
+//! idle connection of HTTP/1.1 too, and a peer of HTTP/2 that answers no ping is dropped. When the server stops, running
 //! requests may end and watches are ended.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
@@ -89,7 +89,9 @@ async fn connection(stream: TcpStream, front: Front, acceptor: TlsAcceptor, _pla
             front.answer(parts, body, Caller::Headers).await
         }
     });
-    let builder = builder();
+    // Told, not guessed from the first bytes: a guess would wait for them without a deadline.
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let builder = if is_http2 { builder().http2_only() } else { builder().http1_only() };
     let serving = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(serving);
     let ended = tokio::select! {

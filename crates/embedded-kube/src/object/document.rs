@@ -66,7 +66,7 @@ impl Draft {
     }
 
     /// Bytes without the resourceVersion.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 

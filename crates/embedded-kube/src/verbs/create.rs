@@ -170,13 +170,13 @@ pub fn draft(resource: &Resource, object: &Value) -> Answer<Draft> {
         map.insert("apiVersion".into(), version.into());
     }
     let draft = Draft::of(&stored)?;
-    if draft.len() <= LARGEST {
+    if draft.size() <= LARGEST {
         return Ok(draft);
     }
     // Who manages what can be forgotten rather than the object refused.
     stored.drop_meta("managedFields");
     let draft = Draft::of(&stored)?;
-    if draft.len() <= LARGEST {
+    if draft.size() <= LARGEST {
         Ok(draft)
     } else {
         Err(Failure::new(500, "", "etcdserver: request is too large", None))

@@ -47,6 +47,7 @@ fn ask(server: &Server, verb: Verb, plural: &str, name: &str) -> Request {
 }
 
 impl Request {
+    #[expect(clippy::needless_pass_by_value, reason = "a body is written in place")]
     fn with(mut self, body: Value) -> Self {
         self.body = body.to_string().into();
         self

@@ -68,7 +68,7 @@ impl Mutator {
             body = match self.below(4) {
                 0 => self.bytes(body),
                 1 => self.words(body),
-                2 => self.splice(body, seeds),
+                2 => self.splice(&body, seeds),
                 _ => self.structure(&body).unwrap_or(body),
             };
         }
@@ -97,7 +97,7 @@ impl Mutator {
         body
     }
 
-    fn splice(&mut self, body: Vec<u8>, seeds: &[Seed]) -> Vec<u8> {
+    fn splice(&mut self, body: &[u8], seeds: &[Seed]) -> Vec<u8> {
         let other = self.choose(seeds).body.clone();
         let (mine, theirs) = (self.below(body.len() + 1), self.below(other.len() + 1));
         [&body[..mine], &other[theirs..]].concat()

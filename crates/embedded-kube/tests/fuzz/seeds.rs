@@ -25,6 +25,9 @@ const JSON: &str = "application/json";
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const WIDGETS: &str = "/apis/fuzz.example.com/v1/namespaces/default/widgets";
+const APPLY: &str = "application/apply-patch+yaml";
+const MERGE: &str = "application/merge-patch+json";
+const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/target/scale";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 fn seed(method: &'static str, path: &'static str, content_type: &'static str, body: &Value) -> Seed {
@@ -122,6 +125,26 @@ pub(crate) fn bodies() -> Vec<Seed> {
     let protobuf = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01p".to_vec();
     vec![
         seed(
+            "PUT",
+            SCALE,
+            JSON,
+            &json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "target"}, "spec": {"replicas": 2}}),
+        ),
+        seed(
+            "POST",
+            "/api/v1/namespaces/default/pods/target/eviction",
+            JSON,
+            &json!({"kind": "Eviction", "metadata": {"name": "target"}, "deleteOptions": {"dryRun": ["All"], "preconditions": {"uid": "u"}}}),
+        ),
+        seed(
+            "POST",
+            "/api/v1/namespaces/default/pods/target/binding",
+            JSON,
+            &json!({"metadata": {"name": "target"}, "target": {"kind": "Node", "name": "n"}}),
+        ),
+        seed("POST", WIDGETS, JSON, &deep(110)),
+        seed("POST", WIDGETS, JSON, &deep(122)),
+        seed(
             "POST",
             CONFIG_MAPS,
             JSON,
@@ -181,9 +204,8 @@ pub(crate) fn patches() -> Vec<Seed> {
         "containers": [{"name": "a", "image": "a:2", "$patch": "replace"}, {"name": "b", "$patch": "delete"}],
     }}}});
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied", "labels": {"l": "1"}}, "data": {"k": "v"}});
-    const APPLY: &str = "application/apply-patch+yaml";
-    const MERGE: &str = "application/merge-patch+json";
     vec![
+        seed("PATCH", SCALE, MERGE, &json!({"spec": {"replicas": 1}})),
         seed("PATCH", MAP, "application/json-patch+json", &json_patch),
         seed(
             "PATCH",

@@ -9,6 +9,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "a test that cannot go on stops, and says where"
 )]
 
@@ -139,7 +140,7 @@ fn gone(why: kube::Error) -> Result<(), kube::Error> {
 /// Every parent has its child, and there is no child without its parent.
 async fn settle(client: &Client) {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let (parents, children) = seen(&maps).await;
         let wanted: BTreeMap<String, String> = parents.clone();

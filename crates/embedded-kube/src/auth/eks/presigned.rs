@@ -43,15 +43,15 @@ pub struct Presigned {
 }
 
 const KNOWN: [&str; 9] = [
-    "action",
-    "version",
-    "x-amz-algorithm",
-    "x-amz-credential",
-    "x-amz-date",
-    "x-amz-expires",
-    "x-amz-security-token",
-    "x-amz-signature",
-    "x-amz-signedheaders",
+    "Action",
+    "Version",
+    "X-Amz-Algorithm",
+    "X-Amz-Credential",
+    "X-Amz-Date",
+    "X-Amz-Expires",
+    "X-Amz-Security-Token",
+    "X-Amz-Signature",
+    "X-Amz-SignedHeaders",
 ];
 
 impl Presigned {
@@ -112,9 +112,9 @@ impl<'a> Query<'a> {
             let (key, value) = pair.split_once('=').ok_or(Refusal::Parameter)?;
             let key = decode(key).map_err(|_| Refusal::Form)?;
             let value = decode(value).map_err(|_| Refusal::Form)?;
-            let lower = key.to_ascii_lowercase();
             let twice = pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(&key));
-            if twice || !KNOWN.contains(&lower.as_str()) {
+            // Spelled exactly: STS must see the same parameters as we do, and it may be stricter about letters.
+            if twice || !KNOWN.contains(&key.as_str()) {
                 return Err(Refusal::Parameter);
             }
             pairs.push((key, value));
