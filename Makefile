@@ -56,8 +56,11 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: deps ## Measure: driver against bare terraform, rendering, event parsing
+bench: deps ## Measure: driver against bare terraform, rendering, event parsing; embedded-kube against a real kube-apiserver
 	cargo bench --locked --bench driver
+	@if command -v go >/dev/null; then scripts/real-kube build; \
+	  else echo "notice: Go is not installed, so there is no real control plane for embedded-kube to be measured against"; fi
+	cargo bench --locked -p conformance --bench kube
 
 .PHONY: real-kube
 real-kube: ## Build a real Kubernetes control plane from Go modules, in the cache directory (6-12 minutes, once)

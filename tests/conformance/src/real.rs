@@ -31,8 +31,10 @@ const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,ser
 pub struct RealKube {
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
+    /// When its first process was started.
+    pub since: Instant,
     // Dropped in this order: the controllers before the server before its store before the data.
-    _processes: Vec<Child>,
+    processes: Vec<Child>,
     directory: TempDir,
 }
 
@@ -40,18 +42,10 @@ impl RealKube {
     /// Starts it and waits until its controllers work.
     pub async fn start(bin: &Path) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("real-kube-").tempdir()?;
-        let home = directory.path().to_owned();
-        let pki = Pki::make(&home)?;
         let ports = Ports::find()?;
-        let server = format!("https://127.0.0.1:{}", ports.api);
-        let kubeconfig = home.join("admin.kubeconfig");
-        fs::write(&kubeconfig, pki.kubeconfig("admin", &server)?)?;
-        fs::write(home.join("kcm.kubeconfig"), pki.kubeconfig("kcm", &server)?)?;
-
-        let etcd = exec::serve(&bin.join("etcd"), &etcd_arguments(&home, &ports), &home.join("etcd.log"))?;
-        let api =
-            exec::serve(&bin.join("kube-apiserver"), &api_arguments(&home, &ports), &home.join("api.log"))?;
-        let client = client(&kubeconfig).await?;
+        let mut real = Self::serve(bin, directory, &ports, &["--unsafe-no-fsync"])?;
+        let home = real.directory().to_owned();
+        let client = client(&real.kubeconfig).await?;
         ready(&client, "/readyz", &home.join("api.log")).await?;
         let controllers = exec::serve(
             &bin.join("kube-controller-manager"),
@@ -60,7 +54,36 @@ impl RealKube {
         )?;
         ready(&client, "/api/v1/namespaces/default/serviceaccounts/default", &home.join("kcm.log")).await?;
         compact(ports.etcd).await?;
-        Ok(Self { kubeconfig, _processes: vec![controllers, api, etcd], directory })
+        real.processes.insert(0, controllers);
+        Ok(real)
+    }
+
+    /// The server and its store alone, in a directory below `parent`: writes are synced, and nothing is waited for.
+    pub fn start_bare(bin: &Path, parent: &Path) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("real-kube-").tempdir_in(parent)?;
+        Self::serve(bin, directory, &Ports::find()?, &[])
+    }
+
+    fn serve(bin: &Path, directory: TempDir, ports: &Ports, etcd_flags: &[&str]) -> Result<Self> {
+        let home = directory.path();
+        let pki = Pki::make(home)?;
+        let server = format!("https://127.0.0.1:{}", ports.api);
+        let kubeconfig = home.join("admin.kubeconfig");
+        fs::write(&kubeconfig, pki.kubeconfig("admin", &server)?)?;
+        fs::write(home.join("kcm.kubeconfig"), pki.kubeconfig("kcm", &server)?)?;
+
+        let mut etcd_arguments = etcd_arguments(home, ports);
+        etcd_arguments.extend(etcd_flags.iter().map(ToString::to_string));
+        let since = Instant::now();
+        let etcd = exec::serve(&bin.join("etcd"), &etcd_arguments, &home.join("etcd.log"))?;
+        let api =
+            exec::serve(&bin.join("kube-apiserver"), &api_arguments(home, ports), &home.join("api.log"))?;
+        Ok(Self { kubeconfig, since, processes: vec![api, etcd], directory })
+    }
+
+    /// The processes that run.
+    pub fn pids(&self) -> Vec<u32> {
+        self.processes.iter().filter_map(Child::id).collect()
     }
 
     /// The directory of the data, the logs and the keys.
@@ -110,7 +133,6 @@ fn etcd_arguments(home: &Path, ports: &Ports) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=e={peer}"),
-        "--unsafe-no-fsync".into(),
         "--log-level=warn".into(),
     ]
 }
