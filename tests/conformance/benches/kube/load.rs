@@ -23,6 +23,7 @@ const WATCHED: usize = 1000;
 const LISTS: usize = 7;
 
 /// One server's figures.
+#[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) start_ms: f64,
     pub(crate) memory_mb: f64,

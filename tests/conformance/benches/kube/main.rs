@@ -48,7 +48,9 @@ async fn compare() -> Result<()> {
 
 async fn measure(name: &str, server: Server) -> Result<Measured> {
     println!("{name}: ready after {:.0} ms", server.start.as_secs_f64() * 1e3);
-    load::run(&server).await.with_context(|| format!("measure {name}"))
+    let measured = load::run(&server).await.with_context(|| format!("measure {name}"))?;
+    println!("{name}: {measured:.2?}");
+    Ok(measured)
 }
 
 fn judge(ours: &Measured, theirs: &Measured) -> Vec<Figure> {
