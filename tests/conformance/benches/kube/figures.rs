@@ -56,14 +56,14 @@ impl Figure {
     }
 
     fn target(&self) -> String {
-        let mut text = match self.bound {
+        let relative = match self.bound {
             Bound::AtMost(most) => format!("≤ {most}"),
             Bound::AtLeast(least) => format!("≥ {least}"),
         };
-        if let Some(most) = self.below {
-            text.push_str(&format!(", < {most} {}", self.unit));
+        match self.below {
+            Some(most) => format!("{relative}, < {most} {}", self.unit),
+            None => relative,
         }
-        text
     }
 }
 
