@@ -50,7 +50,7 @@ impl Kube {
 impl Kube {
     /// `kubectl wait` gives up on objects that have no conditions yet, with any server, so it is asked again.
     fn until_established(&self) {
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         let path = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Established')].status} {end}";
         loop {
             let seen = self.kubectl(&["get", "crds", "-o", path]);
