@@ -36,6 +36,7 @@ down: build ## Destroy the quickstart
 
 .PHONY: test
 test: build deps ## Run every test: unit, process, modules, conformance, and the whole system on the local AWS
+	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, the tests use it as a client" >&2; exit 1; }
 	@if command -v go >/dev/null; then scripts/real-kube build; \
 	  else echo "notice: Go is not installed; the Kubernetes API is compared with recordings and not with a real one"; fi
 	cargo test --locked --workspace --all-targets
