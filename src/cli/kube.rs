@@ -11,9 +11,10 @@ use crate::{config::Outer, local::kube};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  capt kube --data .capt                                 serve until Ctrl-C; prints the path of a kubeconfig
-  export KUBECONFIG=.capt/kube/kubeconfig                in another terminal
-  kubectl apply --server-side -f crds -f examples
+  capt kube --data .capt                    serve until Ctrl-C; prints the path of a kubeconfig
+  export KUBECONFIG=.capt/kube/kubeconfig   then, in another terminal
+  kubectl apply -f crds/
+  kubectl apply -f examples/
 
 Objects are kept in DIR/kube. The same command shows them again, at the same address.")]
 pub(super) struct Args {
