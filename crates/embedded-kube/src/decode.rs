@@ -13,6 +13,7 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 use self::value::Seen;
 use crate::{
     failure::{Answer, Failure},
+    hex::hex,
     types,
 };
 
@@ -146,9 +147,7 @@ pub fn summary(body: &[u8]) -> String {
         None => "<empty>".to_owned(),
         Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(start)),
         Some(_) => {
-            let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
-            let digits: String = start.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
-            format!("{digits}{rest}")
+            format!("{}{rest}", hex(start))
         }
     }
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::groups::{Group, groups};
 pub use self::{
-    page::{Ask, Page, hash, hex, not_acceptable},
+    page::{Ask, Page, hash, not_acceptable},
     resources::subresources,
     version::version,
 };

@@ -3,6 +3,7 @@
 mod document;
 mod meta;
 mod names;
+mod value;
 
 pub use self::{
     document::{Document, Draft},
@@ -10,4 +11,5 @@ pub use self::{
     names::{
         dns1035_label, dns1123_label, dns1123_subdomain, label_key, label_value, path_segment, qualified_name,
     },
+    value::{depth, type_name},
 };

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use sha2::{Digest as _, Sha512};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, hex::hex};
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, Default)]
@@ -62,12 +62,6 @@ impl Page {
         }
         self
     }
-}
-
-/// Bytes as digits, in lower case.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect()
 }
 
 /// The real server's kind of tag: SHA-512 in upper case.

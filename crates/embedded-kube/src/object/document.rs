@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::depth;
 use crate::failure::{Answer, Failure};
 
 /// What stands before the resourceVersion, right after the type.
@@ -132,21 +133,6 @@ impl Document {
     pub fn value(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
-}
-
-/// Levels of objects and lists, by a stack of our own: the depth is what is in doubt here.
-fn depth(value: &Value) -> usize {
-    let mut deepest = 0;
-    let mut waiting = vec![(value, 1)];
-    while let Some((value, level)) = waiting.pop() {
-        match value {
-            Value::Object(map) => waiting.extend(map.values().map(|value| (value, level + 1))),
-            Value::Array(list) => waiting.extend(list.iter().map(|value| (value, level + 1))),
-            _ => continue,
-        }
-        deepest = deepest.max(level);
-    }
-    deepest
 }
 
 fn write_pair(out: &mut Vec<u8>, key: &str, value: &Value) -> Answer<()> {

@@ -4,7 +4,10 @@
 use serde_json::{Map, Value};
 
 use super::syntax;
-use crate::failure::{Answer, Details, Failure};
+use crate::{
+    failure::{Answer, Details, Failure},
+    object::{depth, type_name},
+};
 
 const MOST_OPERATIONS: usize = 10_000;
 /// Bytes that `copy` may add in one patch.
@@ -40,7 +43,7 @@ fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, String> {
         Value::Array(list) => list,
         Value::Null => return Ok(Vec::new()),
         other => {
-            let what = syntax::type_name(&other);
+            let what = type_name(&other);
             return Err(format!(
                 "json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp"
             ));
@@ -54,13 +57,13 @@ fn operation(item: Value) -> Result<Map<String, Value>, String> {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Map::new()),
         other => {
-            let what = syntax::type_name(&other);
+            let what = type_name(&other);
             return Err(format!("json: cannot unmarshal {what} into Go value of type handlers.jsonPatchOp"));
         }
     };
     for (key, value) in &fields {
         if matches!(key.as_str(), "op" | "path" | "from") && !value.is_string() && !value.is_null() {
-            let what = syntax::type_name(value);
+            let what = type_name(value);
             return Err(format!(
                 "json: cannot unmarshal {what} into Go struct field jsonPatchOp.{key} of type string"
             ));
@@ -192,7 +195,7 @@ impl Run {
 /// A patch must not build what cannot be read back.
 fn fits(path: &str, value: &Value) -> Result<(), Refused> {
     let steps = path.split('/').count();
-    if steps + syntax::depth(value) > syntax::MAX_DEPTH { Err(Refused) } else { Ok(()) }
+    if steps + depth(value) > syntax::MAX_DEPTH { Err(Refused) } else { Ok(()) }
 }
 
 fn unescaped(step: &str) -> String {

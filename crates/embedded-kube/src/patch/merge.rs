@@ -4,7 +4,10 @@
 use serde_json::{Map, Value};
 
 use super::syntax;
-use crate::failure::{Answer, Failure};
+use crate::{
+    failure::{Answer, Failure},
+    object::type_name,
+};
 
 /// The object after a merge patch.
 pub fn merge_patch(object: &Value, patch: &[u8]) -> Answer<Value> {
@@ -14,7 +17,7 @@ pub fn merge_patch(object: &Value, patch: &[u8]) -> Answer<Value> {
         Value::Object(fields) => fields,
         Value::Null => return Err(Failure::bad_request("Invalid JSON Patch")),
         other => {
-            let what = syntax::type_name(&other);
+            let what = type_name(&other);
             return Err(Failure::bad_request(format!(
                 "error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
             )));

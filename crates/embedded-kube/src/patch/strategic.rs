@@ -12,6 +12,7 @@ use self::lists::{Items, Order};
 use super::{json::unprocessable, syntax, words};
 use crate::{
     failure::{Answer, Failure, quoted},
+    object::type_name,
     shape::{Node, Patch, Shape},
 };
 
@@ -59,7 +60,7 @@ pub fn strategic_merge(object: &Value, patch: &[u8], shape: &Shape) -> Answer<Va
         Value::Object(patch) => patch,
         Value::Null => Map::new(),
         other => {
-            let what = syntax::type_name(&other);
+            let what = type_name(&other);
             return Err(Failure::bad_request(format!(
                 "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
             )));

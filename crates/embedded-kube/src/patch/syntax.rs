@@ -26,27 +26,6 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// What the real server calls the JSON type of a value.
-pub fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// Nesting of a value: 0 for a scalar.
-pub fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or_default(),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or_default(),
-        _ => 0,
-    }
-}
-
 /// Keys that are given twice, as strict field validation reports them: `duplicate field "spec.a"`.
 pub fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
     let mut faults = Vec::new();

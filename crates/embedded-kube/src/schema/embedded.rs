@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{lists::below, parse::Schema, verdict::shown};
 use crate::{
     failure::FieldError,
-    object::{dns1035_label, label_key, label_value, path_segment, qualified_name},
+    object::{dns1035_label, label_key, label_value, path_segment, qualified_name, type_name},
 };
 
 /// Faults of the types and metadata of embedded resources (not of the root).
@@ -57,7 +57,7 @@ fn resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) 
         Some(Value::Object(metadata)) => meta(metadata, &below(path, "metadata"), errors),
         Some(other) => {
             let detail =
-                format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", kind_of(other));
+                format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", type_name(other));
             errors.push(FieldError::invalid(below(path, "metadata"), shown(other), detail));
         }
     }
@@ -139,19 +139,8 @@ fn pairs(
 }
 
 fn mistyped(metadata: &Map<String, Value>, path: &str, value: &Value, key: &str, wanted: &str) -> FieldError {
-    let given = kind_of(value);
+    let given = type_name(value);
     let detail =
         format!("json: cannot unmarshal {given} into Go struct field ObjectMeta.{key} of type {wanted}");
     FieldError::invalid(path, shown(&Value::Object(metadata.clone())), detail)
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::{
     failure::{Failure, quoted},
+    object::type_name,
     shape::Shape,
 };
 
@@ -23,7 +24,7 @@ pub fn check_types(object: &Value, shape: &Shape) -> Option<String> {
     let fatal = match object {
         Value::Object(map) => checker.fields(map, go).err(),
         Value::Null => None,
-        other => Some(format!("json: cannot unmarshal {} into Go value of type {}", word(other), go.go)),
+        other => Some(format!("json: cannot unmarshal {} into Go value of type {}", type_name(other), go.go)),
     };
     fatal.or(checker.first)
 }
@@ -91,7 +92,7 @@ impl<'a> Checker<'a> {
                     self.first.get_or_insert_with(|| format!("illegal base64 data at input byte {at}"));
                 }
             }
-            (other, _) => self.save(word(other), &go_name(kind, field)),
+            (other, _) => self.save(type_name(other), &go_name(kind, field)),
         }
         Ok(())
     }
@@ -102,7 +103,7 @@ impl<'a> Checker<'a> {
             (Value::String(text), OwnJson::MicroTime) => time::parse(text, Layout::Micros).map(drop),
             (Value::String(_), OwnJson::Duration) => Ok(()),
             (other, OwnJson::Time | OwnJson::MicroTime | OwnJson::Duration) => {
-                Err(self.wrong(word(other), "string"))
+                Err(self.wrong(type_name(other), "string"))
             }
             (Value::String(text), OwnJson::Quantity) => quantity(text),
             (other, OwnJson::Quantity) => quantity(&other.to_string()),
@@ -113,7 +114,7 @@ impl<'a> Checker<'a> {
                 Err(self.wrong(&format!("number {number}"), "int32"))
             }
             (Value::Bool(_) | Value::Array(_) | Value::Object(_), OwnJson::IntOrString) => {
-                Err(self.wrong(word(value), "int32"))
+                Err(self.wrong(type_name(value), "int32"))
             }
             (Value::Object(map), OwnJson::OrArray | OwnJson::OrBool | OwnJson::OrStringArray) => {
                 schema().map_or(Ok(()), |go| self.fields(map, go))
@@ -146,17 +147,6 @@ fn fits(number: &serde_json::Number, least: i64, most: i64) -> bool {
 
 fn quantity(text: &str) -> Result<(), String> {
     quantity_fault(text).map_or(Ok(()), |fault| Err(fault.to_owned()))
-}
-
-fn word(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 /// A type as Go writes it: `int32`, `[]v1.Container`, `map[string]string`.

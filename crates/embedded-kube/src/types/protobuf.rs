@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     clock,
-    discovery::hex,
     failure::{Answer, Failure},
+    hex::hex,
     registry::api_version,
 };
 

@@ -7,6 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use sha2::{Digest, Sha256};
 
 use super::Sts;
+use crate::hex::hex;
 
 /// Tokens are good for this long after they were signed, whatever `X-Amz-Expires` says, as on EKS.
 const LIFE: i64 = 900;
@@ -217,11 +218,6 @@ fn escaped(text: &str) -> String {
 
 pub fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text).as_ref().to_vec()
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or_default();
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

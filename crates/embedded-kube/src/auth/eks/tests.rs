@@ -3,9 +3,10 @@ use jiff::Timestamp;
 use rstest::rstest;
 
 use super::{
-    presigned::{Presigned, Refusal, hex, mac},
+    presigned::{Presigned, Refusal, mac},
     *,
 };
+use crate::hex::hex;
 
 const AT: &str = "20270115T080000Z";
 
