@@ -18,7 +18,7 @@
 //! | `store` | one ordered, durable history of objects |
 //! | `durable` | names in directories that survive a power cut |
 //! | `faults` | trouble on request, and a log of requests, for tests |
-//! | `object`, `shape`, `failure`, `request`, `hex`, `durable` | words and small tools that all of them share |
+//! | `object`, `shape`, `failure`, `request`, `hex` | words and small tools that all of them share |
 
 #![allow(unreachable_pub, reason = "the rooms are private; `pub` in them is what other rooms may use")]
 
