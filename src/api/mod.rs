@@ -59,7 +59,9 @@ pub use identity::{
     AllowedNamespaces, AssumeRole, CaptIdentity, CaptIdentitySpec, CaptIdentityStatus, CredentialFile,
     IdentitySource, WebIdentity,
 };
-pub use workspace_apply::{BuiltInModule, WorkspaceTemplateApply, WorkspaceTemplateApplySpec};
+pub use workspace_apply::{
+    BuiltInModule, InputFormat, InputFrom, WorkspaceTemplateApply, WorkspaceTemplateApplySpec,
+};
 pub use workspace_apply_status::{
     LastError, PlanStatus, Progress, RunOperation, RunPhase, RunRecord, RunStatus,
     WorkspaceTemplateApplyStatus,

@@ -33,3 +33,26 @@ pub const CONTROL_PLANE_FINALIZER: &str = "controlplane.cluster.x-k8s.io/captcon
 pub const TEMPLATE_FINALIZER: &str = "workspacetemplate.v2.infrastructure.cluster.x-k8s.io";
 /// Finalizer of a `WorkspaceTemplateApply`; older releases of upstream put it on a `CAPTCluster` too.
 pub const APPLY_FINALIZER: &str = "infrastructure.cluster.x-k8s.io/finalizer";
+
+/// Group of Cluster API.
+pub const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
+/// Annotation that `clusterctl move` leaves on what it is about to delete.
+pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
+/// Label of the Cluster kind that we bring where Cluster API is absent.
+pub const STANDALONE_LABEL: &str = "capt.x-k8s.io/standalone";
+/// Annotation of a workspace with the EKS cluster that it changes: EKS allows one change at a time.
+pub const EKS_CLUSTER_ANNOTATION: &str = "capt.x-k8s.io/eks-cluster";
+/// Label of a workspace with the Fargate profile of the spec that it makes.
+pub const FARGATE_PROFILE_LABEL: &str = "capt.x-k8s.io/fargate-profile";
+/// Annotation of a workspace, or of the object that it belongs to: `off`, `detect` or `correct`.
+pub const DRIFT_ANNOTATION: &str = "capt.x-k8s.io/drift";
+/// Annotation of a workspace, or of the object that it belongs to: how often drift is looked for, such as `10m`.
+pub const DRIFT_INTERVAL_ANNOTATION: &str = "capt.x-k8s.io/drift-interval";
+/// Annotation of an object, or of its namespace: the namespaces that may refer to it, separated by commas, or `*`.
+pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-from";
+/// Finalizer of what a destroy needs: states, credentials, identities, templates that are in use.
+pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
+/// Label of the Secrets that hold a workspace's state.
+pub const STATE_LABEL: &str = "capt.x-k8s.io/state-of";
+/// Name under which we write fields.
+pub const FIELD_MANAGER: &str = "capt";

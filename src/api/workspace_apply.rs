@@ -47,6 +47,8 @@ use super::{
         .message("set exactly one of templateRef and module"),
     validation = Rule::new("!has(self.inputs) || has(self.module)")
         .message("inputs are the variables of a built-in module; use variables for a template").field_path(".inputs"),
+    validation = Rule::new("!has(self.inputsFrom) || size(self.inputsFrom) == 0 || has(self.module)")
+        .message("inputsFrom are variables of a built-in module; a template has varFiles").field_path(".inputsFrom"),
     validation = Rule::new("!has(self.module) || !has(self.variables) || size(self.variables) == 0")
         .message("variables are for a template; use inputs for a built-in module").field_path(".variables"),
     validation = Rule::new("!has(self.module) || has(self.region)")
@@ -67,6 +69,11 @@ pub struct WorkspaceTemplateApplySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub inputs: Option<BTreeMap<String, Value>>,
+    /// Variables of the built-in module whose values are in Secrets, such as the outputs of another workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["input".into()]))]
+    pub inputs_from: Vec<InputFrom>,
     /// The AWS region of a built-in module's provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = schema::REGION))]
@@ -92,6 +99,34 @@ pub struct WorkspaceTemplateApplySpec {
 }
 
 spec_may_be_absent!(WorkspaceTemplateApplySpec);
+
+/// A variable whose value is in a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InputFrom {
+    /// Name of the variable.
+    #[schemars(length(min = 1, max = 128))]
+    pub input: String,
+    /// The Secret. It is waited for.
+    pub secret_ref: SecretRef,
+    /// Key in the Secret.
+    #[schemars(length(min = 1, max = 253))]
+    pub key: String,
+    /// How the value is written there.
+    #[serde(default)]
+    pub format: InputFormat,
+}
+
+/// How a value is written in a Secret. Outputs that are text are written as they are, all others as JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum InputFormat {
+    /// As it is.
+    #[default]
+    Text,
+    /// As JSON.
+    #[serde(rename = "JSON")]
+    Json,
+}
 
 /// A module that is part of capt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::schema;
+use super::{common::SecretRef, schema};
 
 /// What was observed of a Terraform workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -48,6 +48,15 @@ pub struct WorkspaceTemplateApplyStatus {
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub history: Vec<RunRecord>,
+    /// Digest of everything that the last successful apply was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs_hash: Option<String>,
+    /// The Secret that holds the outputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_secret_ref: Option<SecretRef>,
+    /// When reality was last compared with the state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_checked_time: Option<Time>,
     /// The generation that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -69,6 +78,12 @@ pub struct RunStatus {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
+    /// Digest of everything that it is made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs_hash: Option<String>,
+    /// What it waits for, if it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
 }
 
 /// What a run is for.
@@ -162,6 +177,9 @@ pub struct LastError {
     /// When it is tried again; never by itself if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Time>,
+    /// How many runs in a row failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<i32>,
 }
 
 /// A run of the past.
