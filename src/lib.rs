@@ -9,6 +9,7 @@
 //! | [`manifest`] | objects from files, strictly, and a verdict on all of them at once |
 //! | [`blueprint`] | objects to workspaces: which there are, what goes in, what waits for what |
 //! | [`modules`] | the Terraform modules in the binary |
+//! | [`work`] | the work on one workspace: render, plan, guard, apply, destroy |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
 //! | [`local`] | the local AWS as a background process |
@@ -25,3 +26,4 @@ pub mod manifest;
 pub mod model;
 pub mod modules;
 pub mod oneshot;
+pub mod work;

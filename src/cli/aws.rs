@@ -24,7 +24,7 @@ use crate::{
         aws::LocalAws,
         serve::{self, Place},
     },
-    oneshot::{Belongs, SiteError, all, forget_all, holding},
+    work::{Belongs, SiteError, all, forget_all, holding},
 };
 
 /// What to do with it.

@@ -19,7 +19,7 @@ use crate::{
     blueprint::{Blueprint, Place, Resolved, resolve},
     config::{AwsMode, Outer},
     local::serve::{self, USUAL_PORT},
-    oneshot::files,
+    work::files,
 };
 
 /// What to render, and where to.
@@ -77,7 +77,7 @@ fn write(blueprint: &Blueprint, mut resolved: Resolved, out: &Path) -> anyhow::R
         let hint =
             || in_file(blueprint, "forProvider.module is not a directory that can be read; correct it");
         fetched = Workspace::read_tree(Path::new(&wanted.address)).with_context(hint)?;
-        crate::oneshot::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
+        crate::work::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
         rendered = render::render(&resolved.request).map_err(refused)?;
     }
     let dir = out.join(&blueprint.key.namespace).join(&blueprint.key.name);

@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     blueprint::Key,
-    oneshot::{Finished, Outcome, WorkError, workspace},
+    oneshot::Finished,
+    work::{Outcome, WorkError, workspace},
 };
 
 #[derive(Serialize)]

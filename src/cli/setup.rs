@@ -16,7 +16,7 @@ use crate::{
     blueprint::Place,
     config::{AwsMode, Outer},
     local::aws::LocalAws,
-    oneshot::{Belongs, Site, SiteError, find_engine, holding},
+    work::{Belongs, Site, SiteError, find_engine, holding},
 };
 
 /// What every command that runs terraform takes.

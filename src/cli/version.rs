@@ -8,7 +8,7 @@ use super::{
     output::{self, ExitStatus},
     setup::Tools,
 };
-use crate::{config::Outer, oneshot::find_engine};
+use crate::{config::Outer, work::find_engine};
 
 /// How to say it.
 #[derive(Debug, clap::Args)]

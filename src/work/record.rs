@@ -14,8 +14,8 @@ use terraform_driver::{
     },
 };
 
-use super::site::workspace;
-use crate::blueprint::{Blueprint, Key, Role};
+use super::{site::workspace, assignment::Assignment};
+use crate::blueprint::{Key, Role};
 
 /// In `.capt/workspace.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -77,20 +77,20 @@ impl From<&Args> for UserArgs {
 }
 
 impl Record {
-    /// Of a blueprint that was rendered, with what was known of it before.
-    pub fn new(blueprint: &Blueprint, digests: &Digests, rendered: &Rendered, before: Option<&Self>) -> Self {
+    /// Of a task that was rendered, with what was known of it before.
+    pub fn new(task: &Assignment, digests: &Digests, rendered: &Rendered, before: Option<&Self>) -> Self {
         Self {
-            owner: blueprint.owner.clone(),
-            role: blueprint.role.clone(),
-            eks_cluster: blueprint.eks_cluster.clone(),
-            region: blueprint.region.clone(),
-            after: blueprint.after.clone(),
+            owner: task.owner.clone(),
+            role: task.role.clone(),
+            eks_cluster: task.eks_cluster.clone(),
+            region: task.region.clone(),
+            after: task.after.clone(),
             root: rendered.root.clone(),
             remote_state: is_remote(&rendered.backend),
             begun: before.is_some_and(|before| before.begun),
             args: Args::default(),
             env: Vec::new(),
-            retained: blueprint.retained,
+            retained: task.retained,
             configuration: digests.configuration.clone(),
             installation: digests.installation.clone(),
         }

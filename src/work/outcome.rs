@@ -2,10 +2,7 @@
 
 use std::fmt;
 
-use futures::future::BoxFuture;
 use terraform_driver::plan::{Counts, Summary};
-
-use crate::blueprint::Key;
 
 /// What became of a workspace.
 #[derive(Debug)]
@@ -70,17 +67,13 @@ pub enum Doom {
 /// How far to go.
 #[derive(Debug, Clone)]
 pub enum Goal {
-    /// Only look.
+    /// Only look, for a person who wants to see what differs.
     Plan,
+    /// Only look whether anything differs.
+    Check,
     /// Make it so.
     Apply {
         /// A plan that may do harm.
         approved: Option<String>,
     },
-}
-
-/// Asks a person whether a plan may be applied.
-pub trait Confirm: Send + Sync {
-    /// Whether it may.
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool>;
 }

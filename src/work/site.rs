@@ -164,8 +164,12 @@ impl Site {
         }
     }
 
-    /// The environment of a workspace's commands.
-    pub fn environment(&self, template: &[(String, String)]) -> Result<Environment, SiteError> {
+    /// The environment of a workspace's commands, with credentials of its own or those of the place.
+    pub fn environment(
+        &self,
+        template: &[(String, String)],
+        own: Option<&Credentials>,
+    ) -> Result<Environment, SiteError> {
         let home = self.data.join("home");
         private_dir(&home)?;
         let real = self.cloud == Cloud::Real;
@@ -175,7 +179,11 @@ impl Site {
             home: if real { self.outer.home().unwrap_or(&home) } else { &home },
             // Providers put their sockets here, and a socket's path must be short.
             tmp: Path::new(self.outer.var("TMPDIR").unwrap_or("/tmp")),
-            credentials: if real { Credentials::Outer } else { Credentials::None },
+            credentials: match own {
+                Some(own) => own.clone(),
+                None if real => Credentials::Outer,
+                None => Credentials::None,
+            },
             template,
         };
         Ok(Environment::build(&self.outer.env, &inputs)?)
