@@ -10,10 +10,13 @@
 //! | [`blueprint`] | objects to workspaces: which there are, what goes in, what waits for what |
 //! | [`modules`] | the Terraform modules in the binary |
 //! | [`work`] | the work on one workspace: render, plan, guard, apply, destroy |
+//! | [`runs`] | runs of terraform in the operator: one at a time for each workspace |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
 //! | [`local`] | the local AWS as a background process |
+//! | [`controllers`] | the controllers, one folder a kind |
 //! | [`cli`] | one file a subcommand |
+//! | [`error`] | the classes of trouble |
 //! | [`config`] | the only reader of the environment |
 
 pub mod api;
@@ -21,9 +24,12 @@ pub mod aws;
 pub mod blueprint;
 pub mod cli;
 pub mod config;
+pub mod controllers;
+pub mod error;
 pub mod local;
 pub mod manifest;
 pub mod model;
 pub mod modules;
 pub mod oneshot;
+pub mod runs;
 pub mod work;

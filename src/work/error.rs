@@ -60,6 +60,15 @@ pub enum WorkError {
         /// How many.
         left: usize,
     },
+    /// What is kept elsewhere could not be reached.
+    #[error("cannot {doing}")]
+    Keeping {
+        /// What was being done.
+        doing: &'static str,
+        /// Why not.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A value is missing.
     #[error(transparent)]
     Resolve(#[from] ResolveError),

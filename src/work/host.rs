@@ -27,11 +27,7 @@ pub trait Host: Send + Sync {
     fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool>;
 
     /// Brings back from elsewhere what the directory has lost. Called before anything is looked at.
-    fn restore<'a>(
-        &'a self,
-        key: &'a Key,
-        workspace: &'a Workspace,
-    ) -> BoxFuture<'a, Result<(), WorkError>>;
+    fn restore<'a>(&'a self, key: &'a Key, workspace: &'a Workspace) -> BoxFuture<'a, Result<(), WorkError>>;
 
     /// Keeps elsewhere what a destroy will need. Called before anything is made, and again when it was.
     fn keep<'a>(

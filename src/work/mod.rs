@@ -2,6 +2,8 @@
 //!
 //! What waits, what is shown and who is asked differs between the two; a [`Host`] says it.
 
+mod assignment;
+pub mod bundle;
 mod engine;
 mod error;
 mod fetch;
@@ -10,11 +12,11 @@ mod outcome;
 mod record;
 mod repair;
 mod site;
-mod assignment;
 mod worker;
 
 use std::{fs, path::Path};
 
+pub use assignment::Assignment;
 pub use engine::find_engine;
 pub use error::WorkError;
 pub use fetch::show as show_fetched;
@@ -22,7 +24,6 @@ pub use host::{Guard, Host};
 pub use outcome::{Doom, Goal, Outcome};
 pub use record::{Args, Record, all, holding};
 pub use site::{Belongs, Site, SiteError, workspace};
-pub use assignment::Assignment;
 use terraform_driver::{
     render::{Mode, Rendered},
     workspace::{FileToWrite, files::FileError},

@@ -14,7 +14,7 @@ use terraform_driver::{
     },
 };
 
-use super::{site::workspace, assignment::Assignment};
+use super::{assignment::Assignment, site::workspace};
 use crate::blueprint::{Key, Role};
 
 /// In `.capt/workspace.json`.

@@ -15,6 +15,7 @@ use terraform_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    assignment::Assignment,
     error::WorkError,
     fetch,
     host::{Guard, Host},
@@ -22,7 +23,6 @@ use super::{
     record::Record,
     repair,
     site::Site,
-    assignment::Assignment,
 };
 use crate::blueprint::{Existing, Key, Resolved, Shape, profile_name};
 
