@@ -124,4 +124,38 @@ pub mod reasons {
     pub const WAITING_FOR_WORKSPACE: &str = "WaitingForWorkspace";
     /// The plan waits for a person's consent.
     pub const APPROVAL_REQUIRED: &str = "ApprovalRequired";
+    /// Nothing needs a person's consent.
+    pub const NOTHING_TO_APPROVE: &str = "NothingToApprove";
+    /// Everything that goes in is known.
+    pub const PLANNED: &str = "Planned";
+    /// A run is under way or about to begin.
+    pub const RUNNING: &str = "Running";
+    /// EKS does something else just now.
+    pub const WAITING_FOR_EKS: &str = "WaitingForEKSMutation";
+    /// Reality is as the state tells.
+    pub const IN_SYNC: &str = "InSync";
+    /// Reality differs from the state.
+    pub const DRIFT_DETECTED: &str = "DriftDetected";
+    /// Nobody looks for drift.
+    pub const NOT_CHECKED: &str = "NotChecked";
+    /// What a reference names does not exist.
+    pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
+    /// What a reference names is in another namespace, which does not allow it.
+    pub const REFERENCE_NOT_GRANTED: &str = "ReferenceNotGranted";
+    /// A value that comes from a Secret is missing or makes no sense.
+    pub const INVALID_INPUT: &str = "InvalidInput";
+    /// Another workspace stands on this one.
+    pub const WAITING_FOR_DEPENDENTS: &str = "WaitingForDependents";
+    /// The state is gone, and nobody knows what it held.
+    pub const STATE_LOST: &str = "StateLost";
+    /// The configuration can be rendered and is valid.
+    pub const TEMPLATE_VALID: &str = "TemplateValid";
+    /// The configuration cannot be rendered or is not valid.
+    pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
+    /// AWS knows the identity.
+    pub const IDENTITY_VERIFIED: &str = "IdentityVerified";
+    /// AWS does not know the identity.
+    pub const IDENTITY_REFUSED: &str = "IdentityRefused";
+    /// Others still use it.
+    pub const IN_USE: &str = "InUse";
 }

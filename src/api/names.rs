@@ -50,6 +50,8 @@ pub const DRIFT_ANNOTATION: &str = "capt.x-k8s.io/drift";
 pub const DRIFT_INTERVAL_ANNOTATION: &str = "capt.x-k8s.io/drift-interval";
 /// Annotation of an object, or of its namespace: the namespaces that may refer to it, separated by commas, or `*`.
 pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-from";
+/// Annotation of a workspace: run again because of what was seen at this time.
+pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
 /// Finalizer of what a destroy needs: states, credentials, identities, templates that are in use.
 pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
 /// Label of the Secrets that hold a workspace's state.

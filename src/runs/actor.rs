@@ -61,7 +61,13 @@ fn enter(inner: &Inner, order: &Order, stop: &CancellationToken) -> Option<Arc<S
     let now = clock::now();
     let id = now.strftime("%Y%m%dT%H%M%S%3fZ").to_string();
     let view = View::new(id, order.what.operation(), now, order.inputs_hash.clone());
-    let entry = Entry { view, stop: stop.clone(), seen: Arc::clone(&seen), told: Instant::now() };
+    let entry = Entry {
+        view,
+        object: order.object.clone(),
+        stop: stop.clone(),
+        seen: Arc::clone(&seen),
+        told: Instant::now(),
+    };
     runs.insert(order.key.clone(), entry);
     Some(seen)
 }
@@ -116,13 +122,18 @@ async fn keep_all(order: &Order, workspace: &Workspace, inner: &Inner, seen: &Se
 async fn destroy(worker: &Worker<'_>, host: &RunHost, order: &Order) -> Result<Outcome, WorkError> {
     let workspace = worker.site.workspace(&order.key);
     crate::work::Host::restore(host, &order.key, &workspace).await?;
-    let Some(record) = Record::read(&workspace)? else { return Ok(Outcome::Destroyed { objects: 0 }) };
+    let Some(record) = Record::read(&workspace)? else {
+        return match &order.what {
+            What::Destroy { expected: true, .. } => Err(WorkError::StateLost),
+            _ => Ok(Outcome::Destroyed { objects: 0 }),
+        };
+    };
     let env = bundle::sealed_env(&workspace)?;
     if let Some(name) = record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
         return Err(WorkError::NoEnvironment { name: name.clone() });
     }
     let credentials = match &order.what {
-        What::Destroy { credentials } => credentials.as_ref(),
+        What::Destroy { credentials, .. } => credentials.as_ref(),
         What::Bring { .. } => None,
     };
     let how = Destruction { intent: &Doom::Asked, env: &env, credentials };

@@ -66,6 +66,7 @@ pub(crate) struct Inner {
 
 struct Entry {
     view: View,
+    object: Key,
     stop: CancellationToken,
     seen: Arc<Seen>,
     told: Instant,
@@ -83,7 +84,7 @@ pub enum Holding {
 }
 
 impl Runs {
-    /// Runs in this place. The receiver gets the key of each workspace of which something new is to be told.
+    /// Runs in this place. The receiver gets the object of each run of which something new is to be told.
     pub fn new(
         site: Site,
         capacity: Capacity,
@@ -152,6 +153,17 @@ impl Runs {
         Ok(if count == 0 { Holding::Nothing } else { Holding::Objects(count) })
     }
 
+    /// The object that the workspace's directory was made for.
+    pub fn owner(&self, key: &Key) -> Result<Option<String>, FileError> {
+        Ok(Record::read(&self.inner.site.workspace(key))?.map(|record| record.owner))
+    }
+
+    /// Whether the last apply was told that its resources stay.
+    pub fn is_retained(&self, key: &Key) -> Result<bool, FileError> {
+        let record = Record::read(&self.inner.site.workspace(key))?;
+        Ok(record.is_some_and(|record| record.retained))
+    }
+
     /// The outputs in the state of the directory, if it has one.
     pub fn outputs(&self, key: &Key) -> Result<Option<Outputs>, WorkspaceError> {
         let workspace = self.inner.site.workspace(key);
@@ -211,7 +223,10 @@ impl Inner {
     }
 
     fn tell(&self, key: &Key) {
-        // Nobody listens while the process ends.
-        let _ended = self.listener.send(key.clone());
+        let object = self.lock().get(key).map(|entry| entry.object.clone());
+        if let Some(object) = object {
+            // Nobody listens while the process ends.
+            let _ended = self.listener.send(object);
+        }
     }
 }

@@ -15,6 +15,8 @@ use crate::{
 pub struct Order {
     /// The workspace.
     pub key: Key,
+    /// The object that it is for, which is told of it.
+    pub object: Key,
     /// How urgent it is.
     pub lane: Lane,
     /// What is to be done.
@@ -38,6 +40,8 @@ pub enum What {
     Destroy {
         /// The credentials of its commands; those of the place if it has none of its own.
         credentials: Option<Credentials>,
+        /// Whether it was applied, so that there must be a state somewhere.
+        expected: bool,
     },
 }
 

@@ -50,6 +50,7 @@ fn class(error: &WorkError) -> Class {
             Class::Engine
         }
         WorkError::Moved { .. }
+        | WorkError::StateLost
         | WorkError::NoEnvironment { .. }
         | WorkError::Resolve(_)
         | WorkError::Render(_)

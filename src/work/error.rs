@@ -60,6 +60,12 @@ pub enum WorkError {
         /// How many.
         left: usize,
     },
+    /// It was applied, and nothing tells what was made.
+    #[error(
+        "its state is neither in its directory nor among the kept states, so nobody can tell what is still there; \
+         bring the state back, or set retainWorkspaceOnDelete to give its resources up"
+    )]
+    StateLost,
     /// What is kept elsewhere could not be reached.
     #[error("cannot {doing}")]
     Keeping {
