@@ -12,6 +12,8 @@
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
 //! | [`local`] | the local AWS as a background process |
+//! | [`telemetry`] | logs and metrics, for everybody |
+//! | [`server`] | live, ready, metrics, and the admission webhook |
 //! | [`cli`] | one file a subcommand |
 //! | [`config`] | the only reader of the environment |
 
@@ -25,3 +27,5 @@ pub mod manifest;
 pub mod model;
 pub mod modules;
 pub mod oneshot;
+pub mod server;
+pub mod telemetry;
