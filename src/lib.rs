@@ -15,6 +15,8 @@
 //! | [`aws`] | the only user of the AWS SDK |
 //! | [`local`] | the local AWS as a background process |
 //! | [`controllers`] | the controllers, one folder a kind |
+//! | [`telemetry`] | logs and metrics, for everybody |
+//! | [`server`] | live, ready, metrics, and the admission webhook |
 //! | [`cli`] | one file a subcommand |
 //! | [`error`] | the classes of trouble |
 //! | [`config`] | the only reader of the environment |
@@ -33,3 +35,5 @@ pub mod modules;
 pub mod oneshot;
 pub mod runs;
 pub mod work;
+pub mod server;
+pub mod telemetry;

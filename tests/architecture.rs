@@ -50,6 +50,32 @@ const RULES: &[(&str, &[&str], &str)] = &[
         &["api", "aws", "blueprint", "cli", "local", "manifest", "model", "oneshot"],
         "config reads the environment and uses nothing of ours",
     ),
+    (
+        "telemetry",
+        &[
+            "api",
+            "aws",
+            "blueprint",
+            "cli",
+            "config",
+            "controllers",
+            "k8s",
+            "local",
+            "manifest",
+            "model",
+            "modules",
+            "oneshot",
+            "operator",
+            "runs",
+            "server",
+        ],
+        "telemetry is for everybody and so uses nothing of ours",
+    ),
+    (
+        "server",
+        &["aws", "cli", "config", "controllers", "k8s", "local", "oneshot", "operator", "runs"],
+        "server answers; it knows no controllers, no runs and no client: what it asks, it asks through traits",
+    ),
 ];
 
 /// Pure modules: no process, no socket, no file, no clock.
