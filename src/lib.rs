@@ -11,15 +11,19 @@
 //! | [`modules`] | the Terraform modules in the binary |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
+//! | [`k8s`] | the only writer to the Kubernetes API |
 //! | [`local`] | the local AWS as a background process |
 //! | [`cli`] | one file a subcommand |
 //! | [`config`] | the only reader of the environment |
+//! | [`error`] | what an error means for the next attempt |
 
 pub mod api;
 pub mod aws;
 pub mod blueprint;
 pub mod cli;
 pub mod config;
+pub mod error;
+pub mod k8s;
 pub mod local;
 pub mod manifest;
 pub mod model;
