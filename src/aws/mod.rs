@@ -18,7 +18,8 @@ mod token;
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig, timeout::TimeoutConfig};
+pub use aws_config::SdkConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, Region, timeout::TimeoutConfig};
 use aws_sdk_sts::config::{Credentials, SharedCredentialsProvider};
 pub use eks::{
     AccessEntryView, AddonView, AskEks, Asked, ClusterView, Eks, EksError, Health, Issue, ProfileView,

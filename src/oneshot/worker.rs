@@ -64,7 +64,7 @@ impl Worker<'_> {
     /// for that, or whether it only follows from what is not in the files any more.
     pub async fn destroy(&self, key: &Key, record: &Record, intent: &Doom) -> Result<Outcome, WorkError> {
         let env = self.template_env(key, record).await?;
-        let how = Destruction { intent, env: &env, credentials: None };
+        let how = Destruction { intent, env: &env, principal: None };
         self.work().destroy(key, record, &how).await
     }
 

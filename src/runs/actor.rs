@@ -132,11 +132,11 @@ async fn destroy(worker: &Worker<'_>, host: &RunHost, order: &Order) -> Result<O
     if let Some(name) = record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
         return Err(WorkError::NoEnvironment { name: name.clone() });
     }
-    let credentials = match &order.what {
-        What::Destroy { credentials, .. } => credentials.as_ref(),
+    let principal = match &order.what {
+        What::Destroy { principal, .. } => principal.as_ref(),
         What::Bring { .. } => None,
     };
-    let how = Destruction { intent: &Doom::Asked, env: &env, credentials };
+    let how = Destruction { intent: &Doom::Asked, env: &env, principal };
     worker.destroy(&order.key, &record, &how).await
 }
 

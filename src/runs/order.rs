@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use terraform_driver::environment::Credentials;
-
 use super::{keep::Keeper, lanes::Lane};
 use crate::{
     api::RunOperation,
+    aws::Principal,
     blueprint::Key,
     work::{Assignment, Goal},
 };
@@ -38,8 +37,8 @@ pub enum What {
     },
     /// Destroy it, with what was sealed when it was applied.
     Destroy {
-        /// The credentials of its commands; those of the place if it has none of its own.
-        credentials: Option<Credentials>,
+        /// As whom it is done; as the operator itself if as nobody else.
+        principal: Option<Principal>,
         /// Whether it was applied, so that there must be a state somewhere.
         expected: bool,
     },

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use terraform_driver::environment::Credentials;
-
 use crate::{
+    aws::Principal,
     blueprint::{Blueprint, Body, Key, Resolved, Role},
     modules::Builtin,
 };
@@ -31,8 +30,8 @@ pub struct Assignment {
     pub is_profile: bool,
     /// What is rendered, and with which environment it runs.
     pub resolved: Resolved,
-    /// The credentials of its commands; those of the place if it has none of its own.
-    pub credentials: Option<Credentials>,
+    /// As whom it acts; as the operator itself if it is nobody else.
+    pub principal: Option<Principal>,
     /// Objects that exist and are not in the state: address and id.
     pub imports: BTreeMap<String, String>,
 }
@@ -62,7 +61,7 @@ impl Assignment {
             after,
             retained,
             resolved,
-            credentials: None,
+            principal: None,
             imports: BTreeMap::new(),
         }
     }

@@ -9,7 +9,7 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::site::Site;
-use crate::aws::{Eks, EksError, Health};
+use crate::aws::{Eks, EksError, Health, Principal};
 
 /// Why an interrupted object could not be looked after.
 #[derive(Debug, Error)]
@@ -59,13 +59,17 @@ const MADE_AT_ONCE: &[&str] = &[
 
 /// Waits for interrupted objects to come up and takes their taint off. One that failed stays tainted, and
 /// terraform replaces it.
-pub(super) async fn interrupted(site: &Site, job: &Job<'_>, region: Option<&str>) -> Result<(), RepairError> {
+pub(super) async fn interrupted(
+    site: &Site,
+    job: &Job<'_>,
+    (region, principal): (Option<&str>, Option<&Principal>),
+) -> Result<(), RepairError> {
     let addresses = interrupted_taints(job.workspace)?;
     if addresses.is_empty() {
         return Ok(());
     }
     (job.hear)(Phase::Settling, &Progress::default());
-    let eks = Eks::new(&site.cloud.sdk(region).await);
+    let eks = Eks::new(&site.sdk(region, principal).await);
     let Some(state) = job.workspace.state()? else { return Ok(()) };
     let ours = |object: &Object<'_>| object.instance.deposed.is_none() && addresses.contains(&object.address);
     for object in state.managed().filter(ours) {

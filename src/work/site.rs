@@ -22,7 +22,11 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::record::holding;
-use crate::{aws::Cloud, blueprint::Key, config::Outer};
+use crate::{
+    aws::{Cloud, Principal, SdkConfig},
+    blueprint::Key,
+    config::Outer,
+};
 
 /// Why there is no place to work in.
 #[derive(Debug, Error)]
@@ -164,11 +168,11 @@ impl Site {
         }
     }
 
-    /// The environment of a workspace's commands, with credentials of its own or those of the place.
+    /// The environment of a workspace's commands, as somebody or as the operator itself.
     pub fn environment(
         &self,
         template: &[(String, String)],
-        own: Option<&Credentials>,
+        principal: Option<&Principal>,
     ) -> Result<Environment, SiteError> {
         let home = self.data.join("home");
         private_dir(&home)?;
@@ -179,14 +183,24 @@ impl Site {
             home: if real { self.outer.home().unwrap_or(&home) } else { &home },
             // Providers put their sockets here, and a socket's path must be short.
             tmp: Path::new(self.outer.var("TMPDIR").unwrap_or("/tmp")),
-            credentials: match own {
-                Some(own) => own.clone(),
+            credentials: match principal {
+                Some(principal) => principal.terraform(&self.cloud).0,
                 None if real => Credentials::Outer,
                 None => Credentials::None,
             },
             template,
         };
         Ok(Environment::build(&self.outer.env, &inputs)?)
+    }
+}
+
+impl Site {
+    /// The AWS SDK for a region, as somebody or as the operator itself.
+    pub async fn sdk(&self, region: Option<&str>, principal: Option<&Principal>) -> SdkConfig {
+        match principal {
+            Some(principal) => self.cloud.sdk_as(principal, region).await,
+            None => self.cloud.sdk(region).await,
+        }
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use terraform_driver::{
     command::{PlanMode, UserArgs},
-    environment::Credentials,
     plan::{Intent, Policy, Verdict, guard},
     render::{self, Contents},
     run::{Driver, Job, Planned, Run, interrupted_taints},
@@ -24,7 +23,10 @@ use super::{
     repair,
     site::Site,
 };
-use crate::blueprint::{Existing, Key, Resolved, Shape, profile_name};
+use crate::{
+    aws::Principal,
+    blueprint::{Existing, Key, Resolved, Shape, profile_name},
+};
 
 /// Everything that the work on one workspace needs.
 pub struct Worker<'a> {
@@ -42,8 +44,8 @@ pub struct Destruction<'a> {
     pub intent: &'a Doom,
     /// The environment that its template had.
     pub env: &'a [(String, String)],
-    /// The credentials of its commands; those of the place if it has none of its own.
-    pub credentials: Option<&'a Credentials>,
+    /// As whom it is done; as the operator itself if as nobody else.
+    pub principal: Option<&'a Principal>,
 }
 
 impl Worker<'_> {
@@ -53,14 +55,14 @@ impl Worker<'_> {
         let _ours = workspace.lock("another run of capt")?;
         self.host.restore(key, &workspace).await?;
         let before = Record::read(&workspace)?;
-        let environment = self.site.environment(&task.resolved.env, task.credentials.as_ref())?;
+        let environment = self.site.environment(&task.resolved.env, task.principal.as_ref())?;
         let workspace = before.as_ref().map_or(workspace, |it| it.place(&self.site.data, key));
         let turn = self.turn_for_leftovers(key, task.eks_cluster.as_deref(), &workspace).await?;
         let place = self.place(key).await?;
         let hear = |phase, progress: &_| self.host.hear(key, phase, progress);
         let (args, stop) = (task.resolved.args.clone(), self.stop);
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
-        self.settle(key, &job, task.region.as_deref()).await?;
+        self.settle(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
         drop(turn);
         let (workspace, record) = self.render(task, &job, before.as_ref()).await?;
         let (job, digests) = (Job { workspace: &workspace, ..job }, record.digests());
@@ -116,14 +118,14 @@ impl Worker<'_> {
     ) -> Result<Outcome, WorkError> {
         let workspace = record.place(&self.site.data, key);
         let _ours = workspace.lock("another run of capt")?;
-        let environment = self.site.environment(how.env, how.credentials)?;
+        let environment = self.site.environment(how.env, how.principal)?;
         let args = UserArgs::from(&record.args);
         let turn = self.turn_for_leftovers(key, record.eks_cluster.as_deref(), &workspace).await?;
         let place = self.place(key).await?;
         let hear = |phase, progress: &_| self.host.hear(key, phase, progress);
         let stop = self.stop;
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
-        self.settle(key, &job, record.region.as_deref()).await?;
+        self.settle(key, &job, (record.region.as_deref(), how.principal)).await?;
         drop(turn);
         workspace.unseal()?;
         let digests = record.digests();
@@ -187,7 +189,12 @@ impl Worker<'_> {
     }
 
     /// Ends what an earlier run left: a command that still runs, a torn state, a taint that only we caused.
-    async fn settle(&self, key: &Key, job: &Job<'_>, region: Option<&str>) -> Result<(), WorkError> {
+    async fn settle(
+        &self,
+        key: &Key,
+        job: &Job<'_>,
+        asking: (Option<&str>, Option<&Principal>),
+    ) -> Result<(), WorkError> {
         match self.site.driver.settle(job).await? {
             Recovered::Fresh | Recovered::Intact(_) => {}
             Recovered::FromSnapshot { serial, was } => {
@@ -198,7 +205,7 @@ impl Worker<'_> {
                     .note(key, &format!("the state that terraform could not save was taken in ({serial})"));
             }
         }
-        repair::interrupted(self.site, job, region).await?;
+        repair::interrupted(self.site, job, asking).await?;
         Ok(())
     }
 
