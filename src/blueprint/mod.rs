@@ -1,5 +1,6 @@
 //! From objects to workspaces: which there are, what goes into each, and what each one waits for. Pure.
 
+mod fill;
 mod inputs;
 mod key;
 mod resolve;
@@ -12,6 +13,7 @@ use std::{
     path::Path,
 };
 
+pub use fill::{FillError, fill, template_request};
 pub use inputs::{EKS_FROM_VPC, FARGATE_FROM_EKS, FARGATE_FROM_VPC, Inputs, eks, fargate, vpc};
 pub use key::Key;
 pub use resolve::{Known, Place, ResolveError, Resolved, resolve};

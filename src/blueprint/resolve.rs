@@ -6,15 +6,17 @@ use serde_json::{Map, Value};
 use terraform_driver::{
     command::UserArgs,
     output::Outputs,
-    render::{InlineFormat, LocalEndpoint, ProviderBlock, Request, Source, Var, VarFile},
+    render::{LocalEndpoint, ProviderBlock, Request, Source, VarFile},
 };
 use thiserror::Error;
 
-use super::{Blueprint, Body, Handed, Key, directory_of};
+use super::{
+    Blueprint, Body, Handed, Key,
+    fill::{language, template_request},
+};
 use crate::{
-    api::FileFormat,
     manifest::ValidatedManifests,
-    model::template::{DataSource, EnvValue, ExtraArgs, TemplateSource, ValidatedTemplate},
+    model::template::{DataSource, EnvValue, ExtraArgs, ValidatedTemplate},
 };
 
 /// What is known while the work goes on.
@@ -86,18 +88,14 @@ pub fn resolve(
     let mut finder = Finder { known, manifests, secrets, missing: Vec::new() };
     let (mut request, env, args) = match &blueprint.body {
         Body::Module { module, inputs } => {
-            let mut request = request(blueprint, Source::Module(module.files()));
+            let key = &blueprint.key;
+            let mut request = Request::new(&key.namespace, &key.name, Source::Module(module.files()));
             request.variables.clone_from(inputs);
             (request, Vec::new(), UserArgs::default())
         }
         Body::Template { template, variables, file } => {
-            let mut request = request(blueprint, source(template, file));
-            request.entrypoint.clone_from(&template.entrypoint);
-            request.variables =
-                variables.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
-            request.vars = vars(template);
+            let mut request = template_request(&blueprint.key, template, variables, file);
             request.var_files = finder.var_files(template)?;
-            request.varmap = varmap(template);
             (request, finder.env(template)?, args(&template.args))
         }
     };
@@ -108,46 +106,6 @@ pub fn resolve(
         ..ProviderBlock::default()
     });
     Ok(Resolved { request, env, args, missing: finder.missing })
-}
-
-fn request(blueprint: &Blueprint, source: Source) -> Request {
-    Request::new(&blueprint.key.namespace, &blueprint.key.name, source)
-}
-
-fn source(template: &ValidatedTemplate, file: &str) -> Source {
-    match &template.source {
-        TemplateSource::Inline { format, text } => {
-            Source::Inline { format: language(*format), text: text.clone() }
-        }
-        TemplateSource::Remote { address } if address.starts_with('.') => {
-            let address = directory_of(file).join(address).display().to_string();
-            Source::Remote { address: explicit(address), fetched: None }
-        }
-        TemplateSource::Remote { address } => Source::Remote { address: address.clone(), fetched: None },
-    }
-}
-
-/// Terraform takes a path for one only if it begins like one.
-fn explicit(path: String) -> String {
-    if path.starts_with(['/', '.']) { path } else { format!("./{path}") }
-}
-
-const fn language(format: FileFormat) -> InlineFormat {
-    match format {
-        FileFormat::Hcl => InlineFormat::Hcl,
-        FileFormat::Json => InlineFormat::Json,
-    }
-}
-
-fn vars(template: &ValidatedTemplate) -> Vec<Var> {
-    template.vars.iter().map(|(key, value)| Var { key: key.clone(), value: value.clone() }).collect()
-}
-
-fn varmap(template: &ValidatedTemplate) -> Map<String, Value> {
-    match &template.varmap {
-        Some(Value::Object(map)) => map.clone(),
-        _ => Map::new(),
-    }
 }
 
 fn args(extra: &ExtraArgs) -> UserArgs {

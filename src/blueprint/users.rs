@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use terraform_driver::substitute::{Values, substitute};
-
-use super::{Blueprint, BlueprintError, Body, Inputs, Key, Role};
+use super::{Blueprint, BlueprintError, Body, FillError, Inputs, Key, Role, fill};
 use crate::{
-    api::{BuiltInModule, DeletionPolicy, WorkspaceSpec, WorkspaceTemplateApply, WorkspaceTemplateSpec},
+    api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply},
     manifest::{Checked, ValidatedManifests},
     model::{
         ObjectKey,
         apply::{ValidatedApply, Work},
         names,
-        template::{self, DataSource, EnvValue, ValidatedTemplate, resolve_secret},
+        template::{DataSource, EnvValue, ValidatedTemplate, resolve_secret},
     },
     modules::Builtin,
 };
@@ -96,21 +94,10 @@ pub(super) fn template_body(
 ) -> Result<Body, Vec<BlueprintError>> {
     let missing = || vec![BlueprintError::no_template(workspace, template)];
     let found = manifests.templates.get(template).ok_or_else(missing)?;
-    let says = |reason: String| BlueprintError::in_template(&found.origin.file, template, &reason);
-    let spec = serde_json::to_value(&found.object.spec.template.spec)
-        .map_err(|error| vec![says(error.to_string())])?;
-    let filled = substitute(&spec, &Values::new(&workspace.name, &variables))
-        .map_err(|errors| errors.iter().map(|error| says(error.to_string())).collect::<Vec<_>>())?;
-    let spec: WorkspaceSpec =
-        serde_json::from_value(filled).map_err(|error| vec![says(error.to_string())])?;
-    let mut whole: WorkspaceTemplateSpec = found.object.spec.clone();
-    whole.template.spec = spec;
-    let valid = template::validate(&whole).map_err(|problems| {
-        problems
-            .iter()
-            .map(|problem| says(format!("{}: {}", problem.path, problem.message)))
-            .collect::<Vec<_>>()
-    })?;
+    let says =
+        |error: FillError| BlueprintError::in_template(&found.origin.file, template, &error.to_string());
+    let valid = fill(&found.object.spec, &workspace.name, &variables)
+        .map_err(|errors| errors.into_iter().map(says).collect::<Vec<_>>())?;
     Ok(Body::Template { template: Box::new(valid), variables, file: found.origin.file.clone() })
 }
 

@@ -124,10 +124,7 @@ fn shared_pods(control_plane: &Checked<CaptControlPlane, ValidatedControlPlane>)
     let ValidatedControlPlane { profiles, system_profile, .. } = &control_plane.valid;
     let warning = |it: crate::model::overlap::Overlap| Warning {
         origin: control_plane.origin.clone(),
-        message: format!(
-            "CAPTControlPlane {}: Fargate profiles {} and {} both match pods in namespace {}; EKS takes {}, the first by name",
-            control_plane.key, it.winner, it.loser, it.namespace, it.winner
-        ),
+        message: format!("CAPTControlPlane {}: {it}", control_plane.key),
     };
     overlaps(profiles, *system_profile).into_iter().map(warning).collect()
 }

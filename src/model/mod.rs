@@ -16,6 +16,7 @@ pub mod apply;
 pub mod class;
 pub mod control_plane;
 pub mod fargate;
+pub mod grant;
 pub mod identity;
 pub mod limits;
 pub mod names;

@@ -1,6 +1,8 @@
 //! Fargate profiles that want the same pods. EKS allows it and takes the profile whose name comes first, which is rarely what
 //! somebody meant.
 
+use std::fmt;
+
 use super::{
     Parse as _,
     fargate::{SYSTEM_PROFILE, ValidatedProfile, ValidatedSelector},
@@ -16,6 +18,16 @@ pub struct Overlap {
     pub loser: String,
     /// The namespace, as the loser writes it.
     pub namespace: String,
+}
+
+impl fmt::Display for Overlap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { winner, loser, namespace } = self;
+        write!(
+            f,
+            "Fargate profiles {winner} and {loser} both match pods in namespace {namespace}; EKS takes {winner}, the first by name"
+        )
+    }
 }
 
 /// Every pair of profiles that want the same pods, the cluster's own profile among them if there is one.

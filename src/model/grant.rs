@@ -1,0 +1,43 @@
+//! Who may refer to an object from another namespace.
+//!
+//! Inside a namespace everybody may. From outside only those whom the object, or its namespace, names in an annotation:
+//! namespaces separated by commas, or `*` for all of them.
+
+use std::collections::BTreeMap;
+
+use crate::api::names::ALLOW_REFERENCES_ANNOTATION;
+
+use super::text::Namespace;
+
+/// Whether these annotations, of an object or of its namespace, let `from` refer to it.
+pub fn allows(annotations: &BTreeMap<String, String>, from: &Namespace) -> bool {
+    annotations
+        .get(ALLOW_REFERENCES_ANNOTATION)
+        .is_some_and(|list| list.split(',').map(str::trim).any(|name| name == "*" || name == from.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Parse as _;
+
+    #[test]
+    fn a_namespace_is_allowed_by_its_name_or_by_a_star() {
+        let from = Namespace::parse("team-a").unwrap();
+        for (list, expected) in [
+            ("team-a", true),
+            ("team-b, team-a ,team-c", true),
+            ("*", true),
+            ("team-b,*", true),
+            ("", false),
+            ("team-b", false),
+            ("team-ab", false),
+            ("team-*", false),
+            (",", false),
+        ] {
+            let annotations = BTreeMap::from([(ALLOW_REFERENCES_ANNOTATION.to_owned(), list.to_owned())]);
+            assert_eq!(allows(&annotations, &from), expected, "{list:?}");
+        }
+        assert!(!allows(&BTreeMap::new(), &from));
+    }
+}
