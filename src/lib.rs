@@ -15,6 +15,7 @@
 //! | [`aws`] | the only user of the AWS SDK |
 //! | [`k8s`] | the only writer to the Kubernetes API |
 //! | [`local`] | the local AWS as a background process |
+//! | [`operator`] | controllers, runs, server and leadership as one |
 //! | [`controllers`] | the controllers, one folder a kind |
 //! | [`telemetry`] | logs and metrics, for everybody |
 //! | [`server`] | live, ready, metrics, and the admission webhook |
@@ -36,7 +37,8 @@ pub mod manifest;
 pub mod model;
 pub mod modules;
 pub mod oneshot;
+pub mod operator;
 pub mod runs;
-pub mod work;
 pub mod server;
 pub mod telemetry;
+pub mod work;

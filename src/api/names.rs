@@ -56,5 +56,7 @@ pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
 pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
 /// Label of the Secrets that hold a workspace's state.
 pub const STATE_LABEL: &str = "capt.x-k8s.io/state-of";
+/// Annotation of such a Secret: which leader wrote it last.
+pub const FENCE_ANNOTATION: &str = "capt.x-k8s.io/fence";
 /// Name under which we write fields.
 pub const FIELD_MANAGER: &str = "capt";

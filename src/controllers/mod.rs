@@ -10,4 +10,12 @@
 //!
 //! `reconcile` in a kind's `mod.rs` is the table of contents. Nothing in it waits for terraform.
 
+#![allow(
+    unreachable_pub,
+    reason = "the rooms are private; `pub` in them is what other files of the room may use"
+)]
+
 pub mod common;
+pub mod identity;
+pub mod template;
+pub mod workspace;

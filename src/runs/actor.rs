@@ -25,7 +25,6 @@ pub(super) fn start(inner: &Arc<Inner>, order: Order) -> bool {
     let stop = CancellationToken::new();
     let Some(seen) = enter(inner, &order, &stop) else { return false };
     inner.tell(&order.key);
-    inner.meter.active(active(inner));
     let inner = Arc::clone(inner);
     let tasks = inner.tasks.clone();
     tasks.spawn(async move {
@@ -41,13 +40,8 @@ pub(super) fn start(inner: &Arc<Inner>, order: Order) -> bool {
         };
         inner.meter.ended(operation, end.result(), begun.elapsed());
         finish(&inner, &key, end);
-        inner.meter.active(active(&inner));
     });
     true
-}
-
-fn active(inner: &Inner) -> usize {
-    inner.lock().values().filter(|entry| !entry.view.is_over()).count()
 }
 
 /// Takes the workspace for this run.
@@ -61,13 +55,15 @@ fn enter(inner: &Inner, order: &Order, stop: &CancellationToken) -> Option<Arc<S
     let now = clock::now();
     let id = now.strftime("%Y%m%dT%H%M%S%3fZ").to_string();
     let view = View::new(id, order.what.operation(), now, order.inputs_hash.clone());
-    let entry = Entry {
+    let mut entry = Entry {
         view,
         object: order.object.clone(),
         stop: stop.clone(),
         seen: Arc::clone(&seen),
         told: Instant::now(),
+        timer: None,
     };
+    entry.measure(inner.meter.as_ref());
     runs.insert(order.key.clone(), entry);
     Some(seen)
 }

@@ -24,7 +24,7 @@ use std::{
 
 pub use keep::{Deposit, KeepError, Keeper};
 pub use lanes::{Capacity, Lane};
-pub use meter::{Meter, NoMeter};
+pub use meter::{Meter, NoMeter, Timer};
 pub use order::{Order, What};
 pub use retry::{Trouble, pause};
 use seen::Seen;
@@ -70,6 +70,17 @@ struct Entry {
     stop: CancellationToken,
     seen: Arc<Seen>,
     told: Instant,
+    timer: Option<Timer>,
+}
+
+impl Entry {
+    /// Measures the phase that the run is in now.
+    fn measure(&mut self, meter: &dyn Meter) {
+        self.timer = None;
+        if !self.view.is_over() {
+            self.timer = Some(meter.phase(self.view.operation, self.view.phase));
+        }
+    }
 }
 
 /// What the directory of a workspace holds.
@@ -202,6 +213,9 @@ impl Inner {
             let new = entry.view.phase != phase;
             entry.view.phase = phase;
             change(&mut entry.view);
+            if new {
+                entry.measure(self.meter.as_ref());
+            }
             let moved = entry.view.progress != before && entry.told.elapsed() >= PROGRESS;
             if new || moved {
                 entry.told = Instant::now();
@@ -215,7 +229,11 @@ impl Inner {
 
     fn change(&self, key: &Key, tell: bool, change: impl FnOnce(&mut View)) {
         if let Some(entry) = self.lock().get_mut(key) {
+            let before = entry.view.phase;
             change(&mut entry.view);
+            if entry.view.phase != before {
+                entry.measure(self.meter.as_ref());
+            }
         }
         if tell {
             self.tell(key);

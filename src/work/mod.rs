@@ -12,6 +12,7 @@ mod outcome;
 mod record;
 mod repair;
 mod site;
+mod validate;
 mod worker;
 
 use std::{fs, path::Path};
@@ -28,6 +29,7 @@ use terraform_driver::{
     render::{Mode, Rendered},
     workspace::{FileToWrite, files::FileError},
 };
+pub use validate::validate;
 pub use worker::{Destruction, Worker};
 
 /// Removes every workspace below a data directory; how many there were. For a local AWS whose memory is gone.

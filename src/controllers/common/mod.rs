@@ -4,3 +4,4 @@ pub mod cluster;
 pub mod gate;
 pub mod identity;
 pub mod pace;
+pub mod tend;
