@@ -20,7 +20,6 @@
 //! | [`telemetry`] | logs and metrics, for everybody |
 //! | [`server`] | live, ready, metrics, and the admission webhook |
 //! | [`cli`] | one file a subcommand |
-//! | [`error`] | the classes of trouble |
 //! | [`config`] | the only reader of the environment |
 //! | [`error`] | what an error means for the next attempt |
 

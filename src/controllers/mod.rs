@@ -15,6 +15,7 @@
     reason = "the rooms are private; `pub` in them is what other files of the room may use"
 )]
 
+pub mod captcluster;
 pub mod common;
 pub mod identity;
 pub mod template;

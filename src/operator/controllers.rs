@@ -6,11 +6,11 @@ use anyhow::bail;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{cluster_kind::ClusterKind, settings::Settings};
+use super::{cluster_kind::ClusterKind, meter::Reconciles, settings::Settings};
 use crate::{
     aws::{Cloud, Sessions},
     blueprint::{Key, Place},
-    controllers::{identity, template, workspace},
+    controllers::{captcluster, common, identity, template, workspace},
     k8s::{Events, Fence, Kube, vault::Vault},
     runs::Runs,
     telemetry::Metrics,
@@ -37,6 +37,7 @@ impl Team {
     ) -> anyhow::Result<()> {
         let mut all = JoinSet::new();
         let sessions = Arc::new(Sessions::new(self.cloud.clone()));
+        all.spawn(captcluster::run(self.common("capt/cluster"), stop.clone().cancelled_owned()));
         all.spawn(workspace::run(Arc::new(self.workspace(fence)), told, stop.clone()));
         all.spawn(template::run(Arc::new(self.template()), stop.clone()));
         all.spawn(identity::run(Arc::new(self.identity(&sessions)), stop.clone()));
@@ -55,46 +56,39 @@ impl Team {
         outcome
     }
 
-    fn events(&self, controller: &str) -> Events {
-        Events::new(self.kube.clone(), controller, "capt")
+    /// What all controllers need; what they tell comes from this one.
+    fn common(&self, controller: &str) -> Arc<common::Context> {
+        let settings = common::Settings {
+            watch_filter: self.settings.watch_filter.clone(),
+            namespace: self.settings.namespace.clone(),
+            ..common::Settings::default()
+        };
+        let events = Events::new(self.kube.clone(), controller, "capt");
+        let context = common::Context::new(self.kube.clone(), settings, events, &self.cluster.version);
+        Arc::new(context.with_meter(Arc::new(Reconciles(self.metrics.clone()))))
     }
 
     fn workspace(&self, fence: Fence) -> workspace::Context {
         workspace::Context {
-            kube: self.kube.clone(),
+            common: self.common("capt/workspace"),
             runs: self.runs.clone(),
             vault: Vault::new(self.kube.clone()),
-            events: self.events("capt/workspace"),
             index: workspace::Index::default(),
-            metrics: self.metrics.clone(),
             place: self.place.clone(),
-            namespace: self.settings.namespace.clone(),
-            watch_filter: self.settings.watch_filter.clone(),
             drift_interval: self.settings.drift_interval,
-            cluster_version: self.cluster.version.clone(),
             fence,
         }
     }
 
     fn template(&self) -> template::Context {
-        template::Context {
-            kube: self.kube.clone(),
-            runs: self.runs.clone(),
-            events: self.events("capt/template"),
-            metrics: self.metrics.clone(),
-            namespace: self.settings.namespace.clone(),
-            watch_filter: self.settings.watch_filter.clone(),
-        }
+        template::Context { common: self.common("capt/template"), runs: self.runs.clone() }
     }
 
     fn identity(&self, sessions: &Arc<Sessions>) -> identity::Context {
         identity::Context {
-            kube: self.kube.clone(),
+            common: self.common("capt/identity"),
             sessions: Arc::clone(sessions),
             region: self.place.default_region.clone(),
-            events: self.events("capt/identity"),
-            metrics: self.metrics.clone(),
-            namespace: self.settings.namespace.clone(),
         }
     }
 }

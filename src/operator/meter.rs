@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     api::{RunOperation, RunPhase},
+    controllers::common,
     k8s::{Outcome, Tally},
     runs::{Lane, Meter, Timer},
     telemetry::{Metrics, metrics::CallResult},
@@ -71,5 +72,18 @@ impl Tally for Calls {
             Outcome::Failed => CallResult::Failed,
             Outcome::TimedOut => CallResult::Timeout,
         });
+    }
+}
+
+/// Counts reconciles.
+pub(super) struct Reconciles(pub(super) Metrics);
+
+impl common::Meter for Reconciles {
+    fn begin(&self, kind: &'static str) -> Box<dyn FnOnce(common::End) + Send> {
+        let timer = self.0.controller(kind).reconcile();
+        Box::new(move |end| match end {
+            common::End::Done => timer.completed(),
+            common::End::Failed(class) => timer.failed(class.as_str()),
+        })
     }
 }

@@ -23,7 +23,7 @@ use thiserror::Error;
 
 use super::record::holding;
 use crate::{
-    aws::{Cloud, Principal, SdkConfig},
+    aws::{Cloud, Principal, SdkConfig, Source},
     blueprint::Key,
     config::Outer,
 };
@@ -177,10 +177,12 @@ impl Site {
         let home = self.data.join("home");
         private_dir(&home)?;
         let real = self.cloud == Cloud::Real;
+        // Whoever acts as somebody else must not find the operator's own files.
+        let own_chain = principal.is_none_or(|it| matches!(it.source, Source::Default));
         let inputs = Inputs {
             cli_config: &self.cli_config,
             // The credential chain reads files below the home directory; the local AWS must not see them.
-            home: if real { self.outer.home().unwrap_or(&home) } else { &home },
+            home: if real && own_chain { self.outer.home().unwrap_or(&home) } else { &home },
             // Providers put their sockets here, and a socket's path must be short.
             tmp: Path::new(self.outer.var("TMPDIR").unwrap_or("/tmp")),
             credentials: match principal {

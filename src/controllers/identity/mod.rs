@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Resource, ResourceExt,
@@ -24,16 +25,12 @@ use crate::{
         names,
     },
     aws::{Account, Sessions, account},
-    controllers::common::{
-        identity::principal,
-        tend::{Tools, tend},
-    },
+    controllers::common::{self, drive, identity::principal},
     k8s::{
-        Events, K8sError, Kube, News,
+        K8sError, News,
         conditions::{self, Said},
     },
     model::identity::{self, CredentialSource, ValidatedIdentity},
-    telemetry::Metrics,
 };
 
 /// How often AWS is asked whether it still knows an identity.
@@ -41,28 +38,24 @@ const AGAIN: Duration = Duration::from_mins(10);
 
 /// What every reconcile needs.
 pub struct Context {
-    /// The API server.
-    pub kube: Kube,
+    /// What all controllers need.
+    pub common: Arc<common::Context>,
     /// Who we are to AWS.
     pub sessions: Arc<Sessions>,
     /// The region to ask in.
     pub region: String,
-    /// What people are told.
-    pub events: Events,
-    /// What is measured.
-    pub metrics: Metrics,
-    /// Only workspaces of this namespace.
-    pub namespace: Option<String>,
 }
+
+const KIND: &str = "CAPTIdentity";
 
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let client = ctx.kube.client().clone();
+    let client = ctx.common.kube.client().clone();
     let controller = Controller::new(
         Api::<DeserializeGuard<CaptIdentity>>::all(client.clone()),
         watcher::Config::default(),
     );
-    let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.namespace {
+    let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
@@ -73,16 +66,28 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         let waiting = all.state().into_iter().filter(|it| it.meta().deletion_timestamp.is_some());
         waiting.map(|it| ObjectRef::from_obj(it.as_ref())).collect::<Vec<_>>()
     };
-    let controller = controller
+    controller
         .with_config(Config::default().concurrency(4))
         .watches_stream(users, of_user)
-        .graceful_shutdown_on(stop.cancelled_owned());
-    let tools = Tools { events: ctx.events.clone(), metrics: ctx.metrics.controller("captidentity") };
-    tend(controller, tools, move |object: Arc<CaptIdentity>| {
-        let ctx = Arc::clone(&ctx);
-        async move { reconcile(&object, &ctx).await }
-    })
-    .await;
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(
+            |object, ctx: Arc<Context>| {
+                let common = Arc::clone(&ctx.common);
+                drive::drive(
+                    KIND,
+                    object,
+                    common,
+                    move |object, _| async move { reconcile(&object, &ctx).await },
+                )
+            },
+            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            ctx,
+        )
+        .for_each(|event| {
+            drive::log(KIND, event);
+            std::future::ready(())
+        })
+        .await;
 }
 
 /// Holds an identity while it is used, and asks AWS about it.
@@ -96,9 +101,9 @@ async fn reconcile(object: &CaptIdentity, ctx: &Context) -> Result<Action, K8sEr
     };
     if deleting && users.is_empty() {
         if let Some(secret) = &secret {
-            ctx.kube.remove_finalizers(secret, &[names::IN_USE_FINALIZER]).await?;
+            ctx.common.kube.remove_finalizers(secret, &[names::IN_USE_FINALIZER]).await?;
         }
-        ctx.kube.remove_finalizers(object, &[names::IN_USE_FINALIZER]).await?;
+        ctx.common.kube.remove_finalizers(object, &[names::IN_USE_FINALIZER]).await?;
         return Ok(Action::await_change());
     }
     if !deleting {
@@ -115,14 +120,14 @@ async fn reconcile(object: &CaptIdentity, ctx: &Context) -> Result<Action, K8sEr
 /// What a destroy needs must not go before it.
 async fn hold(object: &CaptIdentity, secret: Option<&Secret>, ctx: &Context) -> Result<(), K8sError> {
     if !object.finalizers().iter().any(|it| it == names::IN_USE_FINALIZER) {
-        ctx.kube.add_finalizer(object, names::IN_USE_FINALIZER).await?;
+        ctx.common.kube.add_finalizer(object, names::IN_USE_FINALIZER).await?;
     }
     match secret {
         Some(secret)
             if secret.metadata.deletion_timestamp.is_none()
                 && !secret.finalizers().iter().any(|it| it == names::IN_USE_FINALIZER) =>
         {
-            ctx.kube.add_finalizer(secret, names::IN_USE_FINALIZER).await.map(drop)
+            ctx.common.kube.add_finalizer(secret, names::IN_USE_FINALIZER).await.map(drop)
         }
         _ => Ok(()),
     }
@@ -130,7 +135,9 @@ async fn hold(object: &CaptIdentity, secret: Option<&Secret>, ctx: &Context) -> 
 
 async fn secret(valid: &ValidatedIdentity, ctx: &Context) -> Result<Option<Secret>, K8sError> {
     match &valid.source {
-        CredentialSource::Secret(key) => ctx.kube.get(Some(key.namespace.as_str()), key.name.as_str()).await,
+        CredentialSource::Secret(key) => {
+            ctx.common.kube.get(Some(key.namespace.as_str()), key.name.as_str()).await
+        }
         CredentialSource::Default | CredentialSource::WebIdentity { .. } => Ok(None),
     }
 }
@@ -138,7 +145,8 @@ async fn secret(valid: &ValidatedIdentity, ctx: &Context) -> Result<Option<Secre
 /// Names of the workspaces that act as an identity, or did in their last run.
 async fn users(object: &CaptIdentity, ctx: &Context) -> Result<Vec<String>, K8sError> {
     let name = object.name_any();
-    let all: Vec<WorkspaceTemplateApply> = ctx.kube.list(ctx.namespace.as_deref(), "").await?;
+    let all: Vec<WorkspaceTemplateApply> =
+        ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
     let uses = |it: &&WorkspaceTemplateApply| {
         let asked = it.spec.identity_ref.as_ref();
         let used = it.status.as_ref().and_then(|status| status.identity_ref.as_ref());
@@ -183,7 +191,7 @@ async fn say(
             Said::yes(types::READY, reasons::IDENTITY_VERIFIED, message)
         }
         Err(why) => {
-            ctx.events.tell(object, News::warning("Verify", "IdentityRefused", why.clone())).await;
+            ctx.common.events.tell(object, News::warning("Verify", "IdentityRefused", why.clone())).await;
             Said::no(types::READY, reasons::IDENTITY_REFUSED, why)
         }
     };
@@ -194,6 +202,6 @@ async fn say(
         let _transition = conditions::set(&mut status.conditions, said, generation, now);
     }
     status.observed_generation = generation;
-    ctx.kube.write_status(object, before, &status).await?;
+    ctx.common.kube.write_status(object, before, &status).await?;
     Ok(())
 }

@@ -5,6 +5,7 @@ mod judge;
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
 use kube::{
     Api, ResourceExt,
     api::PartialObjectMeta,
@@ -27,54 +28,37 @@ use crate::{
         conditions::{reasons, types},
         names,
     },
-    controllers::common::{
-        gate::passes,
-        tend::{Classed, Tools, tend},
-    },
-    error::Class,
+    controllers::common::{self, drive, gate::passes},
     k8s::{
-        Events, K8sError, Kube, News,
+        K8sError, News,
         conditions::{self, Said},
     },
     runs::Runs,
-    telemetry::Metrics,
 };
 
 /// What every reconcile needs.
 pub struct Context {
-    /// The API server.
-    pub kube: Kube,
+    /// What all controllers need.
+    pub common: Arc<common::Context>,
     /// Where terraform is.
     pub runs: Runs,
-    /// What people are told.
-    pub events: Events,
-    /// What is measured.
-    pub metrics: Metrics,
-    /// Only this namespace.
-    pub namespace: Option<String>,
-    /// Only objects with this label.
-    pub watch_filter: Option<String>,
 }
 
-impl Classed for K8sError {
-    fn class(&self) -> Class {
-        Self::class(self)
-    }
-}
+const KIND: &str = "WorkspaceTemplate";
 
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let client = ctx.kube.client().clone();
+    let client = ctx.common.kube.client().clone();
     let (background, told) = Background::new(ctx.runs.clone());
     let background = Arc::new(background);
-    let controller = match &ctx.namespace {
+    let controller = match &ctx.common.settings.namespace {
         Some(namespace) => Controller::new(
             Api::<DeserializeGuard<WorkspaceTemplate>>::namespaced(client.clone(), namespace),
             watcher::Config::default(),
         ),
         None => Controller::new(Api::all(client.clone()), watcher::Config::default()),
     };
-    let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.namespace {
+    let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
@@ -84,17 +68,26 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let of_user = move |_: PartialObjectMeta<WorkspaceTemplateApply>| {
         all.state().iter().map(|it| ObjectRef::from_obj(it.as_ref())).collect::<Vec<_>>()
     };
-    let controller = controller
+    controller
         .with_config(Config::default().concurrency(8))
         .watches_stream(users, of_user)
         .reconcile_on(told)
-        .graceful_shutdown_on(stop.cancelled_owned());
-    let tools = Tools { events: ctx.events.clone(), metrics: ctx.metrics.controller("workspacetemplate") };
-    tend(controller, tools, move |object: Arc<WorkspaceTemplate>| {
-        let (ctx, background) = (Arc::clone(&ctx), Arc::clone(&background));
-        async move { reconcile(&object, &ctx, &background).await }
-    })
-    .await;
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(
+            move |object, ctx: Arc<Context>| {
+                let (common, background) = (Arc::clone(&ctx.common), Arc::clone(&background));
+                drive::drive(KIND, object, common, move |object, _| async move {
+                    reconcile(&object, &ctx, &background).await
+                })
+            },
+            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            ctx,
+        )
+        .for_each(|event| {
+            drive::log(KIND, event);
+            std::future::ready(())
+        })
+        .await;
 }
 
 /// Looks a template over, and holds it while it is used.
@@ -103,21 +96,21 @@ async fn reconcile(
     ctx: &Context,
     background: &Background,
 ) -> Result<Action, K8sError> {
-    if !passes(&object.metadata, ctx.watch_filter.as_deref()) {
+    if !passes(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(Action::await_change());
     }
     let users = users(object, ctx).await?;
     let held = object.finalizers().iter().any(|it| it == names::TEMPLATE_FINALIZER);
     if object.metadata.deletion_timestamp.is_some() {
         if users.is_empty() {
-            ctx.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
+            ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
             return Ok(Action::await_change());
         }
     } else if users.is_empty() == held {
         if held {
-            ctx.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
+            ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
         } else {
-            ctx.kube.add_finalizer(object, names::TEMPLATE_FINALIZER).await?;
+            ctx.common.kube.add_finalizer(object, names::TEMPLATE_FINALIZER).await?;
         }
         return Ok(Action::await_change());
     }
@@ -129,7 +122,8 @@ async fn reconcile(
 /// Names of the workspaces that use a template.
 async fn users(object: &WorkspaceTemplate, ctx: &Context) -> Result<Vec<String>, K8sError> {
     let (home, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let all: Vec<WorkspaceTemplateApply> = ctx.kube.list(ctx.namespace.as_deref(), "").await?;
+    let all: Vec<WorkspaceTemplateApply> =
+        ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
     let uses = |it: &&WorkspaceTemplateApply| {
         it.spec.template_ref.as_ref().is_some_and(|reference| {
             let there = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| it.namespace());
@@ -160,7 +154,7 @@ async fn say(
         Some(Verdict::Invalid(why)) => Some(Said::no(types::VALID, reasons::TEMPLATE_INVALID, why.clone())),
     };
     if let Some(Verdict::Invalid(why)) = verdict {
-        ctx.events.tell(object, News::warning("Validate", "TemplateInvalid", why.clone())).await;
+        ctx.common.events.tell(object, News::warning("Validate", "TemplateInvalid", why.clone())).await;
     }
     let deleting = if object.metadata.deletion_timestamp.is_some() {
         let message = format!("is used by {}", users.join(", "));
@@ -172,7 +166,7 @@ async fn say(
         let _transition = conditions::set(&mut status.conditions, said, generation, now);
     }
     status.observed_generation = generation;
-    ctx.kube.write_status(object, before, &status).await?;
+    ctx.common.kube.write_status(object, before, &status).await?;
     Ok(())
 }
 

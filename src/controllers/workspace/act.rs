@@ -61,7 +61,7 @@ pub async fn publish(
             owner: owner(object, namespace),
             labels: cluster_label(object),
         };
-        ctx.kube.apply_connection_secret(&wanted).await?;
+        ctx.common.kube.apply_connection_secret(&wanted).await?;
     }
     Ok(Some(outputs))
 }
@@ -92,11 +92,11 @@ pub async fn say(
 ) -> Result<(), Error> {
     let before = object.status.as_ref();
     for happening in happenings(before, status) {
-        ctx.events.tell(object, happening).await;
+        ctx.common.events.tell(object, happening).await;
     }
     // The object is about to go; nobody would read it.
     if !matches!(decision, Decision::LetGo) {
-        ctx.kube.write_status(object, before, status).await?;
+        ctx.common.kube.write_status(object, before, status).await?;
     }
     Ok(())
 }
@@ -150,7 +150,7 @@ pub async fn act(
     match decision {
         Decision::Pause | Decision::Refuse(_) => Ok(Action::await_change()),
         Decision::Hold => {
-            ctx.kube.add_finalizer(object, names::APPLY_FINALIZER).await?;
+            ctx.common.kube.add_finalizer(object, names::APPLY_FINALIZER).await?;
             Ok(Action::await_change())
         }
         Decision::Observe => Ok(Action::requeue(NET)),
@@ -210,7 +210,7 @@ async fn destruction(
 ) -> Result<What, Error> {
     let named = object.spec.identity_ref.as_ref().or(status.identity_ref.as_ref());
     let namespace = object.namespace().unwrap_or_default();
-    let mut reader = Reader::new(&ctx.kube, &namespace);
+    let mut reader = Reader::new(&ctx.common.kube, &namespace);
     let principal = match identity::acting(named.map(|it| it.name.as_str()), ctx, &mut reader).await {
         Ok(acting) => acting.principal,
         Err(super::halt::Halt::Api(error)) => return Err(error.into()),
@@ -229,7 +229,7 @@ async fn destruction(
 /// Gives up everything that held the object, last its own finalizer.
 async fn let_go(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> Result<(), Error> {
     ctx.vault.release(&key.namespace, &key.name).await?;
-    ctx.kube.remove_finalizers(object, &[names::APPLY_FINALIZER]).await?;
+    ctx.common.kube.remove_finalizers(object, &[names::APPLY_FINALIZER]).await?;
     ctx.index.remove(&Key::new(&key.namespace, &object.name_any()));
     if let Err(error) = ctx.runs.forget(key) {
         // It is in the way of nobody.

@@ -67,7 +67,7 @@ pub fn named(object: &WorkspaceTemplateApply, body: &Body) -> Option<String> {
 pub async fn acting(name: Option<&str>, ctx: &Context, reader: &mut Reader<'_>) -> Result<Acting, Halt> {
     let Some(name) = name else { return Ok(Acting::default()) };
     reader.read.insert(Target::new(TargetKind::Identity, "", name));
-    let Some(found) = ctx.kube.get::<CaptIdentity>(None, name).await? else {
+    let Some(found) = ctx.common.kube.get::<CaptIdentity>(None, name).await? else {
         if name == DEFAULT {
             return Ok(Acting::default());
         }

@@ -14,7 +14,7 @@ mod read;
 mod status;
 mod wire;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kube::{ResourceExt, runtime::controller::Action};
 use terraform_driver::{
@@ -30,41 +30,30 @@ pub use self::{
 use crate::{
     api::WorkspaceTemplateApply,
     blueprint::{Key, Place},
-    controllers::common::tend::Classed,
+    controllers::common::{self, policy::Classed},
     error::Class,
     k8s::{
-        Events, Fence, K8sError, Kube,
+        Fence, K8sError,
         vault::{Vault, VaultError},
     },
     model::names,
     runs::Runs,
-    telemetry::Metrics,
 };
 
 /// What every reconcile needs.
 pub struct Context {
-    /// The API server.
-    pub kube: Kube,
+    /// What all controllers need.
+    pub common: Arc<common::Context>,
     /// The runs of this process.
     pub runs: Runs,
     /// Where states are kept.
     pub vault: Vault,
-    /// What people are told.
-    pub events: Events,
     /// Who reads what.
     pub index: Index,
-    /// What is measured.
-    pub metrics: Metrics,
     /// Which AWS, for the provider block.
     pub place: Place,
-    /// Only this namespace.
-    pub namespace: Option<String>,
-    /// Only objects with this label.
-    pub watch_filter: Option<String>,
     /// How often drift is looked for, unless an object says otherwise.
     pub drift_interval: Duration,
-    /// The served version of the Cluster kind.
-    pub cluster_version: String,
     /// Grows with every change of leadership.
     pub fence: Fence,
 }
@@ -92,6 +81,14 @@ impl Classed for Error {
             Self::Api(error) => error.class(),
             Self::Workspace(_) | Self::File(_) => Class::Terminal,
             Self::Vault(error) => error.class(),
+        }
+    }
+
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Api(error) => error.category(),
+            Self::Workspace(_) | Self::File(_) => "workspace",
+            Self::Vault(_) => "vault",
         }
     }
 }

@@ -31,7 +31,7 @@ pub async fn observe(
     let meta = &object.metadata;
     let deleting = meta.deletion_timestamp.is_some();
     let moving = deleting && has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION);
-    if moving || !passes(meta, ctx.watch_filter.as_deref()) {
+    if moving || !passes(meta, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(None);
     }
     let cluster = cluster(object, ctx).await?;
@@ -40,7 +40,7 @@ pub async fn observe(
     let paused = is_paused(meta, cluster.as_ref());
     let inputs = if busy || paused || deleting { Inputs::NotRead } else { read(object, ctx).await? };
     let dependents = if deleting && !busy {
-        dependents(&ctx.kube, ctx.namespace.as_deref(), object).await?
+        dependents(&ctx.common.kube, ctx.common.settings.namespace.as_deref(), object).await?
     } else {
         Vec::new()
     };
@@ -64,13 +64,14 @@ pub async fn observe(
 async fn cluster(object: &WorkspaceTemplateApply, ctx: &Context) -> Result<Option<ClusterView>, Error> {
     let Some(name) = label(&object.metadata) else { return Ok(None) };
     let namespace = object.namespace().unwrap_or_default();
-    let found = ctx.kube.get_dynamic(&resource(&ctx.cluster_version), &namespace, name).await?;
+    let found =
+        ctx.common.kube.get_dynamic(&resource(&ctx.common.cluster_version), Some(&namespace), name).await?;
     Ok(found.as_ref().map(ClusterView::of))
 }
 
 async fn read(object: &WorkspaceTemplateApply, ctx: &Context) -> Result<Inputs, Error> {
     let namespace = object.namespace().unwrap_or_default();
-    let mut reader = Reader::new(&ctx.kube, &namespace);
+    let mut reader = Reader::new(&ctx.common.kube, &namespace);
     let outcome = inputs(object, ctx, &mut reader).await;
     let reader_key = Key::new(&namespace, &object.name_any());
     ctx.index.set(&reader_key, reader.read);
@@ -86,7 +87,7 @@ async fn retained(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> 
     let Some(reference) = &object.spec.template_ref else { return Ok(false) };
     let there = reference.namespace.clone().filter(|it| !it.is_empty()).unwrap_or_else(|| namespace.clone());
     let Ok(template) = ObjectKey::parse(&there, &reference.name) else { return Ok(false) };
-    let mut reader = Reader::new(&ctx.kube, &namespace);
+    let mut reader = Reader::new(&ctx.common.kube, &namespace);
     match reader.template(&template).await {
         Ok(found) => Ok(keeps(&found)),
         Err(Halt::Api(error)) => Err(error.into()),

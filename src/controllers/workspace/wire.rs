@@ -22,71 +22,69 @@ use super::{Context, Target, TargetKind, reconcile};
 use crate::{
     api::{CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply, names},
     blueprint::Key,
-    controllers::common::{
-        cluster::resource,
-        tend::{Tools, tend},
-    },
+    controllers::common::{self, cluster::resource, drive},
 };
 
 type Guarded = DeserializeGuard<WorkspaceTemplateApply>;
 type Ref = ObjectRef<Guarded>;
+
+const KIND: &str = "WorkspaceTemplateApply";
 
 /// At most so many objects at once: each reads a few others from the API server.
 const AT_ONCE: u16 = 32;
 
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop: CancellationToken) {
-    let controller = Controller::new(everywhere::<Guarded>(&ctx), watcher::Config::default());
+    let common = Arc::clone(&ctx.common);
+    let controller = Controller::new(drive::api::<Guarded>(&common), drive::own(&common));
     let objects = controller.store();
-    let tools =
-        Tools { events: ctx.events.clone(), metrics: ctx.metrics.controller("workspacetemplateapply") };
-    let controller = controller
+    controller
         .with_config(Config::default().concurrency(AT_ONCE))
-        .watches(everywhere::<DeserializeGuard<WorkspaceTemplate>>(&ctx), watcher::Config::default(), {
-            reading(&ctx, TargetKind::Template)
-        })
         .watches(
-            Api::<DeserializeGuard<CaptIdentity>>::all(ctx.kube.client().clone()),
+            drive::api::<PartialObjectMeta<WorkspaceTemplate>>(&common),
+            watcher::Config::default(),
+            reading(&ctx, TargetKind::Template),
+        )
+        .watches(
+            Api::<PartialObjectMeta<CaptIdentity>>::all(common.kube.client().clone()),
             watcher::Config::default(),
             reading(&ctx, TargetKind::Identity),
         )
-        .watches_stream(changes::<Secret>(&ctx), reading(&ctx, TargetKind::Secret))
-        .watches_stream(changes::<ConfigMap>(&ctx), reading(&ctx, TargetKind::ConfigMap))
-        .watches_stream(changes::<WorkspaceTemplateApply>(&ctx), neighbours(&ctx, objects.clone()))
+        .watches_stream(changes::<Secret>(&common), reading(&ctx, TargetKind::Secret))
+        .watches_stream(changes::<ConfigMap>(&common), reading(&ctx, TargetKind::ConfigMap))
+        .watches_stream(changes::<WorkspaceTemplateApply>(&common), neighbours(&ctx, objects.clone()))
         .watches_with(
-            clusters(&ctx),
-            resource(&ctx.cluster_version),
+            clusters(&common),
+            resource(&common.cluster_version),
             watcher::Config::default(),
             move |cluster: DynamicObject| of_cluster(&objects, &cluster),
         )
         .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| reference(&key)))
-        .graceful_shutdown_on(stop.cancelled_owned());
-    tend(controller, tools, move |object: Arc<WorkspaceTemplateApply>| {
-        let ctx = Arc::clone(&ctx);
-        async move { Box::pin(reconcile(&object, &ctx)).await }
-    })
-    .await;
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(
+            |object, ctx: Arc<Context>| {
+                let common = Arc::clone(&ctx.common);
+                drive::drive(KIND, object, common, move |object, _| async move {
+                    Box::pin(reconcile(&object, &ctx)).await
+                })
+            },
+            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            ctx,
+        )
+        .for_each(|event| {
+            drive::log(KIND, event);
+            std::future::ready(())
+        })
+        .await;
 }
 
 fn reference(key: &Key) -> Ref {
     ObjectRef::new(&key.name).within(&key.namespace)
 }
 
-/// In the namespace that we were told, or in all.
-fn everywhere<K>(ctx: &Context) -> Api<K>
-where
-    K: Resource<Scope = kube::core::NamespaceResourceScope>,
-    K::DynamicType: Default,
-{
-    match &ctx.namespace {
-        Some(namespace) => Api::namespaced(ctx.kube.client().clone(), namespace),
-        None => Api::all(ctx.kube.client().clone()),
-    }
-}
-
-fn clusters(ctx: &Context) -> Api<DynamicObject> {
+fn clusters(ctx: &common::Context) -> Api<DynamicObject> {
     let kind = resource(&ctx.cluster_version);
-    match &ctx.namespace {
+    match &ctx.settings.namespace {
         Some(namespace) => Api::namespaced_with(ctx.kube.client().clone(), namespace, &kind),
         None => Api::all_with(ctx.kube.client().clone(), &kind),
     }
@@ -94,7 +92,7 @@ fn clusters(ctx: &Context) -> Api<DynamicObject> {
 
 /// That something changed, without what: Secrets of strangers have no business in our memory.
 fn changes<K>(
-    ctx: &Context,
+    ctx: &common::Context,
 ) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + 'static
 where
     K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
@@ -103,7 +101,7 @@ where
         + Send
         + 'static,
 {
-    watcher(everywhere::<PartialObjectMeta<K>>(ctx), watcher::Config::default())
+    watcher(drive::api::<PartialObjectMeta<K>>(ctx), watcher::Config::default())
         .default_backoff()
         .touched_objects()
 }
