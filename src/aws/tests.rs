@@ -148,10 +148,13 @@ async fn a_role_that_cannot_be_assumed_is_named_and_told_from_a_slow_sts() {
     assert!(!error.is_transient());
     let error = eks_token(&sdk, REGION, "shop", clock::now()).await.unwrap_err();
     assert!(error.to_string().ends_with(&said) && !error.is_transient(), "{error}");
+    let error = account(&sdk).await.unwrap_err();
+    assert!(error.to_string().contains(&said) && !error.is_transient(), "{error}");
 
     ground.forget_faults().await;
     ground.admin("faults", &json!({ "operation": "AssumeRole", "times": 0, "throttle": true })).await;
     assert!(Eks::new(&sdk).cluster("shop").await.unwrap_err().is_transient());
+    assert!(account(&sdk).await.unwrap_err().is_transient());
     assert!(eks_token(&sdk, REGION, "shop", clock::now()).await.unwrap_err().is_transient());
 
     ground.forget_faults().await;
