@@ -51,7 +51,8 @@ pub struct Hop {
     pub role_arn: String,
     /// The word that the role's owner asks for.
     pub external_id: Option<String>,
-    /// How long a session lives; an hour if left out.
+    /// How long a session lives; an hour if left out. Where the default chain is a role itself, AWS gives no more than an
+    /// hour and refuses what asks for it.
     pub duration: Option<Duration>,
     /// Tags of the session.
     pub tags: BTreeMap<String, String>,
@@ -203,25 +204,25 @@ impl Parts {
 /// The longest name of a session.
 const LONGEST: usize = 64;
 
-/// The name of an identity's sessions in a namespace, as CloudTrail and the logs of a cluster show it. Always the same
-/// for the same two; never the same for others. STS takes 2 to 64 characters of `[\w+=,.@-]`.
+/// The name of an identity's sessions in a namespace, as the logs of AWS and of a cluster show it. The same for the same
+/// two, and for no others: a trust policy may ask for it. STS takes 2 to 64 characters of `[\w+=,.@-]`.
 pub fn session_name(identity: &str, namespace: &str) -> String {
-    // Neither name of Kubernetes holds an @.
+    // No name of Kubernetes holds an @ or a =, so that neither the border nor a hash can be part of one.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+,.-".contains(c);
     let whole = format!("capt-{identity}@{namespace}");
-    let is_legal = |c: char| c.is_ascii_alphanumeric() || "_+=,.@-".contains(c);
-    if whole.len() <= LONGEST && whole.chars().all(is_legal) && whole.matches('@').count() == 1 {
+    if whole.len() <= LONGEST && identity.chars().chain(namespace.chars()).all(is_plain) {
         return whole;
     }
     let mut hash = Parts::new("capt session 1");
     hash.add(identity);
     hash.add(namespace);
-    let hash: String = hash.finish().chars().take(10).collect();
+    let hash: String = hash.finish().chars().take(12).collect();
     let cut = |text: &str, most: usize| -> String {
-        text.chars().map(|c| if is_legal(c) && c != '@' { c } else { '-' }).take(most).collect()
+        text.chars().map(|c| if is_plain(c) { c } else { '-' }).take(most).collect()
     };
     let namespace = cut(namespace, 20);
-    let rest = LONGEST - "capt-@-".len() - hash.len() - namespace.len();
-    format!("capt-{}@{namespace}-{hash}", cut(identity, rest))
+    let rest = LONGEST - "capt-@=".len() - hash.len() - namespace.len();
+    format!("capt-{}@{namespace}={hash}", cut(identity, rest))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use kube::api::{Api, ListParams};
 use serde_json::json;
 use terraform_driver::clock;
 
-use self::ground::{Ground, REGION};
+use self::ground::{REGION, ground};
 use super::*;
 
 const ACCOUNT: &str = "123456789012";
@@ -29,48 +29,47 @@ async fn arn(sdk: &SdkConfig) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eks_is_asked_about_what_is_there_and_what_is_not() {
-    let ground = Ground::new().await;
+    let ground = ground().await;
     let eks = Eks::new(&ground.cloud().sdk(Some(REGION)).await);
-    assert_eq!(eks.cluster("shop").await.unwrap(), None);
-    assert_eq!(eks.profile("shop", "one").await.unwrap(), None);
-    assert!(eks.profiles("shop").await.unwrap().is_empty());
-    assert!(eks.addons("shop").await.unwrap().is_empty());
-    assert_eq!(eks.access_entry("shop", &role("me")).await.unwrap(), None);
+    assert_eq!(eks.cluster("asked").await.unwrap(), None);
+    assert_eq!(eks.profile("asked", "one").await.unwrap(), None);
+    assert!(eks.profiles("asked").await.unwrap().is_empty());
+    assert!(eks.addons("asked").await.unwrap().is_empty());
+    assert_eq!(eks.access_entry("asked", &role("me")).await.unwrap(), None);
 
-    ground.cluster("shop", &Principal::own()).await;
-    let cluster = eks.cluster("shop").await.unwrap().unwrap();
+    ground.cluster("asked", &Principal::own()).await;
+    let cluster = eks.cluster("asked").await.unwrap().unwrap();
     assert_eq!((cluster.status.as_str(), cluster.authentication_mode.as_deref()), ("ACTIVE", Some("API")));
     assert!(cluster.endpoint.is_some() && cluster.certificate_authority.is_some(), "{cluster:?}");
-    assert!(cluster.arn.ends_with(":cluster/shop") && cluster.version.is_some(), "{cluster:?}");
+    assert!(cluster.arn.ends_with(":cluster/asked") && cluster.version.is_some(), "{cluster:?}");
 
-    // More than one page.
-    for n in 0..3 {
-        ground.profile("shop", &format!("p{n}")).await;
+    // A page holds a hundred.
+    let sdk = ground.cloud().sdk(Some(REGION)).await;
+    for n in 0..101 {
+        ground.profile(&sdk, "asked", &format!("p{n}")).await;
     }
-    let client = aws_sdk_eks::Client::new(&ground.cloud().sdk(Some(REGION)).await);
-    let page = client.list_fargate_profiles().cluster_name("shop").max_results(1).send().await.unwrap();
-    assert!(page.next_token.is_some(), "the local AWS pages");
-    assert_eq!(eks.profiles("shop").await.unwrap(), ["p0", "p1", "p2"]);
+    assert_eq!(eks.profiles("asked").await.unwrap().len(), 101);
+    assert_eq!(ground.calls("ListFargateProfiles").await.len(), 3, "one before, and two pages");
     let issues = json!([{ "code": "AccessDenied", "message": "no", "resourceIds": ["pods"] }]);
-    let order = json!({ "cluster": "shop", "profile": "p1", "status": "DELETE_FAILED", "issues": issues });
+    let order = json!({ "cluster": "asked", "profile": "p1", "status": "DELETE_FAILED", "issues": issues });
     ground.admin("eks/profile-state", &order).await;
-    let profile = eks.profile("shop", "p1").await.unwrap().unwrap();
+    let profile = eks.profile("asked", "p1").await.unwrap().unwrap();
     assert_eq!((profile.status.as_str(), profile.issues[0].code.as_str()), ("DELETE_FAILED", "AccessDenied"));
     assert_eq!(profile.issues[0].resource_ids, ["pods"]);
 
-    client.create_addon().cluster_name("shop").addon_name("coredns").send().await.unwrap();
-    let addons = eks.addons("shop").await.unwrap();
+    let client = aws_sdk_eks::Client::new(&sdk);
+    client.create_addon().cluster_name("asked").addon_name("coredns").send().await.unwrap();
+    let addons = eks.addons("asked").await.unwrap();
     assert_eq!((addons.len(), addons[0].name.as_str()), (1, "coredns"));
     assert!(addons[0].version.is_some() && !addons[0].status.is_empty(), "{addons:?}");
-    let entry = client.create_access_entry().cluster_name("shop").principal_arn(ground.role());
+    let entry = client.create_access_entry().cluster_name("asked").principal_arn(ground.role());
     entry.send().await.unwrap();
-    assert_eq!(eks.access_entry("shop", ground.role()).await.unwrap().unwrap().kind, "STANDARD");
-    ground.end().await;
+    assert_eq!(eks.access_entry("asked", ground.role()).await.unwrap().unwrap().kind, "STANDARD");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_tells_whether_it_passes() {
-    let ground = Ground::new().await;
+    let ground = ground().await;
     let sdk = ground.cloud().sdk(Some(REGION)).await;
     let eks = Eks::new(&sdk);
     for (fault, transient) in [
@@ -99,12 +98,11 @@ async fn a_refusal_tells_whether_it_passes() {
     let deadlines = sdk.timeout_config().unwrap();
     assert_eq!(deadlines.operation_attempt_timeout(), Some(Duration::from_secs(10)));
     assert_eq!(deadlines.operation_timeout(), Some(Duration::from_secs(30)));
-    ground.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn roles_are_assumed_one_with_the_other_and_their_sessions_are_kept() {
-    let ground = Ground::new().await;
+    let ground = ground().await;
     let sessions = Sessions::new(ground.cloud());
     assert!(arn(&sessions.sdk(&Principal::own(), Some(REGION)).await).await.contains(ACCOUNT));
 
@@ -130,7 +128,6 @@ async fn roles_are_assumed_one_with_the_other_and_their_sessions_are_kept() {
     let sdk = ground.cloud().sdk_as(&principal(web, &["second"]), Some(REGION)).await;
     assert_eq!(arn(&sdk).await, format!("arn:aws:sts::{ACCOUNT}:assumed-role/second/capt-shop@default"));
     assert_eq!(ground.calls("AssumeRoleWithWebIdentity").await.len(), 1);
-    ground.end().await;
 }
 
 fn keys_of(id: &str) -> Source {
@@ -139,7 +136,7 @@ fn keys_of(id: &str) -> Source {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_that_cannot_be_assumed_is_named_and_told_from_a_slow_sts() {
-    let ground = Ground::new().await;
+    let ground = ground().await;
     let chain = principal(Source::Default, &["first", "second"]);
     let denied = json!({ "code": "AccessDenied", "message": "User is not authorized.", "status": 403 });
     ground.admin("faults", &json!({ "operation": "AssumeRole", "times": 0, "error": denied })).await;
@@ -151,26 +148,28 @@ async fn a_role_that_cannot_be_assumed_is_named_and_told_from_a_slow_sts() {
     assert!(!error.is_transient());
     let error = eks_token(&sdk, REGION, "shop", clock::now()).await.unwrap_err();
     assert!(error.to_string().ends_with(&said) && !error.is_transient(), "{error}");
+    let error = account(&sdk).await.unwrap_err();
+    assert!(error.to_string().contains(&said) && !error.is_transient(), "{error}");
 
     ground.forget_faults().await;
     ground.admin("faults", &json!({ "operation": "AssumeRole", "times": 0, "throttle": true })).await;
     assert!(Eks::new(&sdk).cluster("shop").await.unwrap_err().is_transient());
+    assert!(account(&sdk).await.unwrap_err().is_transient());
     assert!(eks_token(&sdk, REGION, "shop", clock::now()).await.unwrap_err().is_transient());
 
     ground.forget_faults().await;
     assert_eq!(Eks::new(&sdk).cluster("shop").await.unwrap(), None, "it heals by itself");
-    ground.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_opens_the_api_of_its_cluster_and_of_no_other() {
-    let ground = Ground::new().await;
+    let ground = ground().await;
     let me = principal(Source::Default, &["deployer"]);
     let sdk = ground.cloud().sdk_as(&me, Some(REGION)).await;
-    ground.cluster("shop", &me).await;
-    let cluster = Eks::new(&sdk).cluster("shop").await.unwrap().unwrap();
+    ground.cluster("open", &me).await;
+    let cluster = Eks::new(&sdk).cluster("open").await.unwrap().unwrap();
 
-    let token = eks_token(&sdk, REGION, "shop", clock::now()).await.unwrap();
+    let token = eks_token(&sdk, REGION, "open", clock::now()).await.unwrap();
     let client = ground::client(&cluster, &token).await;
     let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client);
     let names: Vec<_> = namespaces.list(&ListParams::default()).await.unwrap().items;
@@ -179,12 +178,11 @@ async fn a_token_opens_the_api_of_its_cluster_and_of_no_other() {
     let stranger = ground.cloud().sdk_as(&principal(Source::Default, &["stranger"]), Some(REGION)).await;
     for token in [
         eks_token(&sdk, REGION, "other", clock::now()).await.unwrap(),
-        eks_token(&stranger, REGION, "shop", clock::now()).await.unwrap(),
+        eks_token(&stranger, REGION, "open", clock::now()).await.unwrap(),
     ] {
         let client = ground::client(&cluster, &token).await;
         let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client);
         let error = namespaces.list(&ListParams::default()).await.unwrap_err();
         assert!(matches!(&error, kube::Error::Api(status) if status.code == 401), "{error}");
     }
-    ground.end().await;
 }

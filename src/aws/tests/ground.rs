@@ -1,12 +1,14 @@
-//! A local AWS with a VPC and roles, and whose clusters have an API.
+//! A local AWS with a VPC and roles, and whose clusters have an API. The tests share it, one after the other: starting
+//! moto takes longer than all of them.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock, mpsc},
     time::Duration,
 };
 
+use aws_config::SdkConfig;
 use embedded_kube::{
     auth::{Access, Accesses, Sts},
     cluster::{EmbeddedKube, Listen},
@@ -15,8 +17,11 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use local_aws::{Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, LocalAws, Timing, Work};
+use local_aws::{
+    Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, Limits, LocalAws, Timing, Work,
+};
 use serde_json::{Value, json};
+use tokio::sync::MutexGuard;
 
 use crate::aws::{AskEks, Cloud, ClusterView, Eks, Principal, Token};
 
@@ -27,6 +32,8 @@ pub(super) struct Ground {
     subnets: Vec<String>,
     role: String,
     pods: String,
+    /// The last call before the present test.
+    since: u64,
 }
 
 /// The python of the virtual environment that `make deps` makes.
@@ -39,12 +46,37 @@ fn python() -> PathBuf {
     python
 }
 
+/// The local AWS, for the caller alone as long as it holds it: no faults, no calls; clusters of others may be there.
+pub(super) async fn ground() -> MutexGuard<'static, Ground> {
+    static GROUND: OnceLock<tokio::sync::Mutex<Ground>> = OnceLock::new();
+    let get = || GROUND.get_or_init(|| tokio::sync::Mutex::new(serve_for_ever()));
+    let mut ground = tokio::task::spawn_blocking(get).await.unwrap().lock().await;
+    ground.forget_faults().await;
+    let calls = ground.call_log().await;
+    ground.since = calls.last().and_then(|call| call["seq"].as_u64()).unwrap_or(ground.since);
+    ground
+}
+
+/// On a runtime of its own, because that of the first test ends with it. It dies with the process.
+fn serve_for_ever() -> Ground {
+    let (sender, ground) = mpsc::channel();
+    std::thread::spawn(move || {
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            sender.send(Ground::new().await).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    ground.recv().expect("the local AWS starts")
+}
+
 impl Ground {
-    pub(super) async fn new() -> Self {
+    async fn new() -> Self {
         let host = Some(Arc::new(Hosts::default()) as Arc<dyn ClusterHost>);
-        let config = Config { timing: Timing::instant(), host, ..Config::new(python()) };
+        let limits = Limits { profiles: 200, ..Limits::default() };
+        let config = Config { timing: Timing::instant(), limits, host, ..Config::new(python()) };
         let aws = LocalAws::start(config).await.expect("the local AWS starts");
-        let mut ground = Self { aws, subnets: Vec::new(), role: String::new(), pods: String::new() };
+        let mut ground =
+            Self { aws, subnets: Vec::new(), role: String::new(), pods: String::new(), since: 0 };
         let vpc =
             ground.query("ec2", "Version=2016-11-15&Action=CreateVpc&CidrBlock=10.0.0.0/16", "vpcId").await;
         for (n, zone) in ["a", "b"].iter().enumerate() {
@@ -56,10 +88,6 @@ impl Ground {
         ground.role = ground.make_role("control-plane", "eks.amazonaws.com").await;
         ground.pods = ground.make_role("pods", "eks-fargate-pods.amazonaws.com").await;
         ground
-    }
-
-    pub(super) async fn end(self) {
-        self.aws.shutdown().await;
     }
 
     pub(super) fn cloud(&self) -> Cloud {
@@ -102,13 +130,18 @@ impl Ground {
         send(request.body(Full::default()).unwrap()).await;
     }
 
-    /// The access key of each call of an operation.
+    /// The access key of each call of an operation in this test.
     pub(super) async fn calls(&self, operation: &str) -> Vec<String> {
-        let request = Request::get(format!("{}/_capt/calls?operation={operation}", self.aws.endpoint()));
+        let log = self.call_log().await;
+        let key = |call: &Value| call["access_key"].as_str().unwrap_or_default().to_owned();
+        log.iter().filter(|call| call["operation"] == operation).map(key).collect()
+    }
+
+    async fn call_log(&self) -> Vec<Value> {
+        let request = Request::get(format!("{}/_capt/calls?since={}", self.aws.endpoint(), self.since));
         let answer: Value =
             serde_json::from_str(&send(request.body(Full::default()).unwrap()).await).unwrap();
-        let key = |call: &Value| call["access_key"].as_str().unwrap_or_default().to_owned();
-        answer["calls"].as_array().unwrap().iter().map(key).collect()
+        answer["calls"].as_array().unwrap().clone()
     }
 
     /// Makes a cluster as somebody, and waits for it.
@@ -129,14 +162,13 @@ impl Ground {
         panic!("{name} is not active in ten seconds");
     }
 
-    pub(super) async fn profile(&self, cluster: &str, name: &str) {
-        let sdk = self.cloud().sdk(Some(REGION)).await;
+    pub(super) async fn profile(&self, sdk: &SdkConfig, cluster: &str, name: &str) {
         let selector = aws_sdk_eks::types::FargateProfileSelector::builder().namespace("default").build();
-        let ask = aws_sdk_eks::Client::new(&sdk).create_fargate_profile().cluster_name(cluster);
+        let ask = aws_sdk_eks::Client::new(sdk).create_fargate_profile().cluster_name(cluster);
         let ask = ask.fargate_profile_name(name).pod_execution_role_arn(&self.pods).selectors(selector);
         ask.set_subnets(Some(self.subnets.clone())).send().await.unwrap();
         // Nothing takes time here but the look at it: a cluster changes one profile at a time.
-        Eks::new(&sdk).profile(cluster, name).await.unwrap();
+        Eks::new(sdk).profile(cluster, name).await.unwrap();
     }
 }
 
