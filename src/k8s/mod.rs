@@ -17,17 +17,28 @@
 //! | `references` | who may refer to whom |
 
 mod call;
+pub mod client;
 pub mod conditions;
 mod error;
+pub mod events;
+pub mod leader;
 mod metadata;
 mod objects;
 pub mod references;
+pub mod secrets;
 pub mod status;
 mod text;
+pub mod vault;
 
 pub use self::{
     call::{DEADLINE, Kube, Outcome, Tally},
+    client::{Where, connect},
     error::{Deed, K8sError},
+    events::{Events, News},
+    leader::{Candidate, Ended, Fence, lead},
     objects::{Deleted, Removal},
     status::Written,
 };
+
+#[cfg(test)]
+mod tests;
