@@ -81,17 +81,15 @@ async fn a_leader_that_cannot_renew_ends_before_the_next_may_lead() {
 #[tokio::test]
 async fn whoever_is_told_to_stop_while_waiting_never_leads() {
     let world = World::start().await;
-    let stop = CancellationToken::new();
-    let holder = lead(&world.kube, &candidate("a"), &stop, |_fence| async {
-        let wish = CancellationToken::new();
-        let (ended, ()) = tokio::join!(
-            lead(&world.kube, &candidate("b"), &wish, |_fence| async { panic!("two lead") }),
-            async {
-                tokio::time::sleep(Duration::from_millis(300)).await;
-                wish.cancel();
-            }
-        );
-        ended
+    let (stop, wish) = (CancellationToken::new(), CancellationToken::new());
+    let (a, b) = (candidate("a"), candidate("b"));
+    let held = lead(&world.kube, &a, &stop, async |_fence| {
+        let later = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            wish.cancel();
+        };
+        let waits = lead(&world.kube, &b, &wish, async |_fence| unreachable!("two lead"));
+        tokio::join!(waits, later).0
     });
-    assert_eq!(holder.await, Ended::Done(Ended::<()>::Stopped));
+    assert_eq!(held.await, Ended::Done(Ended::<()>::Stopped));
 }

@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_copy_goes_to_the_slot_that_is_not_true() {
-        let entry = |slot| Entry::of(&Packed::of(b"x"), slot, None);
+        let entry = |slot| Entry::of(&Packed::of(b"x", 10), slot, None);
         let first = Commit::default();
         assert_eq!(first.track(Part::State).free(), Slot::A);
         let second = first.with(Part::State, entry(Slot::A));

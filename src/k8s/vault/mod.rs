@@ -101,6 +101,7 @@ pub struct Loaded {
 #[derive(Debug, Clone)]
 pub struct Vault {
     kube: Kube,
+    page: usize,
     turns: Arc<Mutex<HashMap<String, Turn>>>,
 }
 
@@ -109,7 +110,7 @@ type Turn = Arc<tokio::sync::Mutex<()>>;
 impl Vault {
     /// In this cluster.
     pub fn new(kube: Kube) -> Self {
-        Self { kube, turns: Arc::default() }
+        Self { kube, page: pack::LARGEST_PAGE, turns: Arc::default() }
     }
 
     /// Keeps a deposit, if it is newer than what is kept. Returns when it is safe.
@@ -117,7 +118,7 @@ impl Vault {
         // Two saves of one workspace at a time would overwrite each other's pages, and the commit of either would be wrong.
         let turn = self.turn(&home.shown());
         let _held = turn.lock().await;
-        save::save(&self.kube, home, deposit, fence).await
+        save::save(self, home, deposit, fence).await
     }
 
     /// What is kept of a workspace; none if nothing is.

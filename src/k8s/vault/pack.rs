@@ -7,12 +7,13 @@ use sha2::{Digest as _, Sha256};
 use terraform_driver::hex::hex;
 
 /// Bytes in one page. A Secret holds 1 MiB; the rest is for whoever adds annotations.
-pub(super) const PAGE: usize = 900 * 1024;
+pub(super) const LARGEST_PAGE: usize = 900 * 1024;
 
 /// Something to be kept, compressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Packed {
     bytes: Vec<u8>,
+    page: usize,
     /// Over the compressed bytes.
     pub(super) sha256: String,
     /// Bytes before they were compressed.
@@ -20,15 +21,16 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    pub(super) fn of(raw: &[u8]) -> Self {
+    /// To be kept in pages of at most `page` bytes.
+    pub(super) fn of(raw: &[u8], page: usize) -> Self {
         let bytes = gzip(raw);
         let sha256 = hex(&Sha256::digest(&bytes));
-        Self { bytes, sha256, raw: raw.len() as u64 }
+        Self { bytes, page, sha256, raw: raw.len() as u64 }
     }
 
     /// At least one, so that there is always something to write.
     pub(super) fn pages(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.bytes.chunks(PAGE)
+        self.bytes.chunks(self.page)
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -68,14 +70,14 @@ mod tests {
 
     #[test]
     fn nothing_packs_to_one_page() {
-        let packed = Packed::of(b"");
+        let packed = Packed::of(b"", LARGEST_PAGE);
         assert_eq!(packed.pages().len(), 1);
         assert_eq!(unpack(&packed.bytes, &packed.sha256, 0), Some(Vec::new()));
     }
 
     #[test]
     fn more_than_was_promised_is_refused_before_it_is_in_memory() {
-        let bomb = Packed::of(&vec![0; 10_000_000]);
+        let bomb = Packed::of(&vec![0; 10_000_000], LARGEST_PAGE);
         assert!(bomb.size() < 100_000);
         assert_eq!(unpack(&bomb.bytes, &bomb.sha256, 1000), None);
     }
@@ -83,7 +85,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_packed_comes_back_and_any_flipped_bit_is_seen(raw: Vec<u8>, at: prop::sample::Index, bit in 0_u8..8) {
-            let packed = Packed::of(&raw);
+            let packed = Packed::of(&raw, LARGEST_PAGE);
             prop_assert_eq!(unpack(&packed.bytes, &packed.sha256, packed.raw), Some(raw));
             let mut broken = packed.bytes.clone();
             let at = at.index(broken.len());

@@ -8,7 +8,7 @@ use terraform_driver::state::State;
 
 use super::{
     super::{call::Kube, error::K8sError, leader::Fence},
-    Deposit, Home, Saved, VaultError,
+    Deposit, Home, Saved, Vault, VaultError,
     layout::{self, COMMIT_KEY, Commit, Entry, Facts, PAGE_KEY, Part, Slot},
     load,
     pack::Packed,
@@ -38,36 +38,36 @@ struct Save<'a> {
 }
 
 pub(super) async fn save(
-    kube: &Kube,
+    vault: &Vault,
     home: &Home,
     deposit: &Deposit,
     fence: Fence,
 ) -> Result<Saved, VaultError> {
-    let offers = offers(home, deposit)?;
+    let offers = offers(home, deposit, vault.page)?;
     if offers.is_empty() {
         return Ok(Saved::Unchanged);
     }
     let mut left = ATTEMPTS;
     loop {
         left -= 1;
-        match attempt(kube, home, &offers, fence).await {
+        match attempt(&vault.kube, home, &offers, fence).await {
             Err(error) if error.is_conflict() && left > 0 => {}
             other => return other,
         }
     }
 }
 
-fn offers(home: &Home, deposit: &Deposit) -> Result<Vec<Offer>, VaultError> {
+fn offers(home: &Home, deposit: &Deposit, page: usize) -> Result<Vec<Offer>, VaultError> {
     let mut offers = Vec::new();
     if let Some(bytes) = &deposit.state {
         let state = State::parse(bytes)
             .map_err(|source| VaultError::NotAState { workspace: home.shown(), source })?;
         let is_empty = state.is_empty();
         let facts = Facts { lineage: state.version.lineage, serial: state.version.serial, is_empty };
-        offers.push(Offer { part: Part::State, packed: Packed::of(bytes), facts: Some(facts) });
+        offers.push(Offer { part: Part::State, packed: Packed::of(bytes, page), facts: Some(facts) });
     }
     if let Some(bytes) = &deposit.bundle {
-        offers.push(Offer { part: Part::Bundle, packed: Packed::of(bytes), facts: None });
+        offers.push(Offer { part: Part::Bundle, packed: Packed::of(bytes, page), facts: None });
     }
     Ok(offers)
 }
