@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `GET /livez` | 200 while the runtime turns |
 //! | `GET /readyz` | 200, or 503 with a line for everything that is still waited for |
-//! | `GET /metrics` | OpenMetrics text |
+//! | `GET /metrics` | `OpenMetrics` text |
 //! | `GET /version` | the version, as JSON |
 //! | `PUT /log-level` | takes a filter such as `info,capt=debug`; from this machine only |
 //!

@@ -19,7 +19,7 @@
 //! | `capt_api_calls_total` | result (ok, failed, timeout) |
 //! | `capt_leader`, `capt_build_info` (version) | |
 //!
-//! The counter of runs is not `capt_runs_total`: in OpenMetrics that is the counter `capt_runs`, and a gauge has the name.
+//! The counter of runs is not `capt_runs_total`: in `OpenMetrics` that is the counter `capt_runs`, and a gauge has the name.
 
 mod controller;
 mod families;
@@ -155,7 +155,7 @@ impl Metrics {
         self.0.leader.set(i64::from(leads));
     }
 
-    /// Everything in the text format of OpenMetrics, whose content type is [`CONTENT_TYPE`].
+    /// Everything in the text format of `OpenMetrics`, whose content type is [`CONTENT_TYPE`].
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(16 * 1024);
         text::encode(&mut text, &self.0.registry)?;

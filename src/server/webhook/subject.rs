@@ -1,0 +1,48 @@
+//! The object of a review, by kind.
+
+use kube::core::{DynamicObject, GroupVersionKind, dynamic::ParseDynamicObjectError};
+
+use crate::api::{
+    CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
+    WorkspaceTemplate, WorkspaceTemplateApply,
+    names::{CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, VERSION},
+};
+
+/// An object of ours.
+#[derive(Debug)]
+pub(super) enum Subject {
+    Cluster(Box<CaptCluster>),
+    ControlPlane(Box<CaptControlPlane>),
+    Template(Box<WorkspaceTemplate>),
+    Apply(Box<WorkspaceTemplateApply>),
+    Identity(Box<CaptIdentity>),
+    ClusterTemplate(Box<CaptClusterTemplate>),
+    ControlPlaneTemplate(Box<CaptControlPlaneTemplate>),
+}
+
+impl Subject {
+    /// The typed object; nothing if it is of a kind that is not looked at.
+    pub(super) fn read(
+        kind: &GroupVersionKind,
+        object: DynamicObject,
+    ) -> Result<Option<Self>, ParseDynamicObjectError> {
+        let GroupVersionKind { group, version, kind } = kind;
+        if version != VERSION {
+            return Ok(None);
+        }
+        Ok(Some(match (group.as_str(), kind.as_str()) {
+            (INFRASTRUCTURE_GROUP, "CAPTCluster") => Self::Cluster(Box::new(object.try_parse()?)),
+            (INFRASTRUCTURE_GROUP, "CAPTClusterTemplate") => {
+                Self::ClusterTemplate(Box::new(object.try_parse()?))
+            }
+            (INFRASTRUCTURE_GROUP, "WorkspaceTemplate") => Self::Template(Box::new(object.try_parse()?)),
+            (INFRASTRUCTURE_GROUP, "WorkspaceTemplateApply") => Self::Apply(Box::new(object.try_parse()?)),
+            (INFRASTRUCTURE_GROUP, "CAPTIdentity") => Self::Identity(Box::new(object.try_parse()?)),
+            (CONTROL_PLANE_GROUP, "CAPTControlPlane") => Self::ControlPlane(Box::new(object.try_parse()?)),
+            (CONTROL_PLANE_GROUP, "CAPTControlPlaneTemplate") => {
+                Self::ControlPlaneTemplate(Box::new(object.try_parse()?))
+            }
+            _ => return Ok(None),
+        }))
+    }
+}

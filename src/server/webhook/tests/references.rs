@@ -1,0 +1,139 @@
+//! References into other namespaces.
+
+use super::{
+    verdicts::{apply, control_plane},
+    *,
+};
+
+pub(super) fn foreign_apply() -> Value {
+    let spec =
+        json!({"templateRef": {"name": "shared", "namespace": "platform"}, "variables": {"who": "me"}});
+    object("WorkspaceTemplateApply", &spec)
+}
+
+fn foreign(namespace: Annotations, object: &Annotations) -> Cluster {
+    let mut shared = template("locals {\n  a = \"${who}\"\n}\n");
+    shared["metadata"]["annotations"] = json!(object);
+    Cluster {
+        templates: [("platform/shared".to_owned(), shared)].into(),
+        namespaces: [("platform".to_owned(), namespace)].into(),
+        ..Cluster::default()
+    }
+}
+
+#[tokio::test]
+async fn a_reference_into_another_namespace_has_to_be_granted() {
+    let none = Annotations::new;
+    for (namespace, object, granted) in [
+        (none(), none(), false),
+        (allows("team-b"), allows("team-c"), false),
+        (allows("team-a"), none(), true),
+        (none(), allows("team-b, team-a"), true),
+        (allows("*"), none(), true),
+        (none(), allows("*"), true),
+    ] {
+        let why = format!("{namespace:?} {object:?}");
+        let heard = create(foreign(namespace, &object), &foreign_apply()).await;
+        match heard.refusal {
+            None => assert!(granted, "{why}"),
+            Some(message) => {
+                assert!(!granted, "{why}: {message}");
+                assert!(
+                    message.contains("spec.templateRef: WorkspaceTemplate platform/shared may not be referred to from namespace team-a"),
+                    "{message}"
+                );
+                assert!(message.contains("capt.x-k8s.io/allow-references-from: team-a"), "{message}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_tell_what_stands_in_a_template_that_is_not_granted() {
+    let mut apply = foreign_apply();
+    apply["spec"]["variables"] = json!({});
+    let heard = create(foreign(Annotations::new(), &Annotations::new()), &apply).await;
+    assert!(!heard.refusal.unwrap().contains("who"));
+}
+
+#[tokio::test]
+async fn every_kind_of_reference_is_asked_for() {
+    let to = json!({"name": "it", "namespace": "platform"});
+    let key = json!({"name": "it", "namespace": "platform", "key": "k"});
+    let module = json!({"module": "vpc", "region": "eu-central-1"});
+    let with = |field: &str, value: Value| {
+        let mut spec = module.clone();
+        spec[field] = value;
+        object("WorkspaceTemplateApply", &spec)
+    };
+    let profile = json!([{"name": "p", "selectors": [{"namespace": "x"}], "workspaceTemplateRef": to}]);
+    let cluster = || Cluster {
+        templates: [
+            ("platform/it".to_owned(), template("locals {}\n")),
+            (
+                "team-a/shared".to_owned(),
+                template_with(&json!({
+                    "source": "Inline", "module": "locals {}\n",
+                    "varFiles": [{"source": "SecretKey", "secretKeyRef": key}],
+                    "env": [{"name": "A", "configMapKeyRef": key}],
+                })),
+            ),
+        ]
+        .into(),
+        namespaces: [("platform".to_owned(), Annotations::new())].into(),
+        secrets: [("platform/it".to_owned(), Annotations::new())].into(),
+        config_maps: [("platform/it".to_owned(), Annotations::new())].into(),
+        ..Cluster::default()
+    };
+    for (object, path) in [
+        (
+            object("CAPTCluster", &json!({"region": "eu-central-1", "vpcTemplateRef": to})),
+            "spec.vpcTemplateRef: Work",
+        ),
+        (control_plane(&json!({"workspaceTemplateRef": to})), "spec.workspaceTemplateRef: Work"),
+        (
+            control_plane(&json!({"additionalFargateProfiles": profile})),
+            "additionalFargateProfiles[0].workspaceTemplateRef: Work",
+        ),
+        (
+            object(
+                "CAPTClusterTemplate",
+                &json!({"template": {"spec": {"region": "eu-central-1", "vpcTemplateRef": to}}}),
+            ),
+            "spec.template.spec.vpcTemplateRef: Work",
+        ),
+        (with("waitForSecrets", json!([to])), "spec.waitForSecrets[0]: Secret platform/it"),
+        (
+            with("writeConnectionSecretToRef", to.clone()),
+            "spec.writeConnectionSecretToRef: Secret platform/it",
+        ),
+        (
+            with("inputsFrom", json!([{"input": "a", "secretRef": to, "key": "k"}])),
+            "spec.inputsFrom[0].secretRef: Secret",
+        ),
+        (apply(&json!({})), "varFiles[0] of the template: Secret platform/it"),
+        (apply(&json!({})), "env[0] of the template: ConfigMap platform/it"),
+    ] {
+        let refusal = create(cluster(), &object).await.refusal.unwrap_or_default();
+        assert!(refusal.contains(path), "{path}: {refusal:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_is_not_there_yet_may_be_waited_for_and_not_be_made() {
+    let to = json!({"name": "new", "namespace": "platform"});
+    let cluster =
+        || Cluster { namespaces: [("platform".to_owned(), Annotations::new())].into(), ..Cluster::default() };
+    let module = |field: &str, value: &Value| {
+        let mut spec = json!({"module": "vpc", "region": "eu-central-1"});
+        spec[field] = value.clone();
+        object("WorkspaceTemplateApply", &spec)
+    };
+    let heard = create(cluster(), &module("waitForSecrets", &json!([to]))).await;
+    assert!(heard.refusal.is_none(), "{heard:?}");
+    assert!(heard.warnings[0].contains("is not there yet"), "{heard:?}");
+    let heard = create(cluster(), &module("writeConnectionSecretToRef", &to)).await;
+    assert!(heard.refusal.is_some(), "{heard:?}");
+    let heard = create(Cluster::default(), &module("writeConnectionSecretToRef", &to)).await;
+    assert!(heard.refusal.is_none(), "an unknown namespace passes: {heard:?}");
+}
