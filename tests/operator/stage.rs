@@ -30,7 +30,7 @@ use terraform_driver::{
     engine::EngineKind,
     providers::{Surroundings as Around, Wanted, discover, usual_roots},
 };
-use tokio::task::JoinHandle;
+use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
@@ -41,7 +41,14 @@ pub(crate) struct Stage {
     pub(crate) dir: TempDir,
     pub(crate) cloud: Cloud,
     pub(crate) settings: Settings,
-    running: Option<(CancellationToken, JoinHandle<anyhow::Result<()>>)>,
+    running: Option<Running>,
+}
+
+/// An operator on threads of its own, so that it can be killed with everything that it spawned.
+struct Running {
+    stop: CancellationToken,
+    work: JoinHandle<anyhow::Result<()>>,
+    runtime: Runtime,
 }
 
 impl Stage {
@@ -85,15 +92,17 @@ impl Stage {
             log_level: None,
         };
         let stop = CancellationToken::new();
-        let work = tokio::spawn(operator::run(surroundings, self.settings.clone(), stop.clone()));
-        self.running = Some((stop, work));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let work = runtime.spawn(operator::run(surroundings, self.settings.clone(), stop.clone()));
+        self.running = Some(Running { stop, work, runtime });
     }
 
     /// Ends the operator as a signal would; terraform goes on.
     pub(crate) async fn stop(&mut self) {
-        if let Some((stop, work)) = self.running.take() {
+        if let Some(Running { stop, work, runtime }) = self.running.take() {
             stop.cancel();
             work.await.unwrap().unwrap();
+            end(runtime).await;
         }
     }
 
@@ -201,11 +210,37 @@ impl Stage {
         panic!("{name} is still there after {patience:?}: {last:#?}");
     }
 
-    fn still_works(&self) {
-        if let Some((_, work)) = &self.running {
-            assert!(!work.is_finished(), "the operator ended by itself");
+    /// Waits until something is so.
+    pub(crate) async fn eventually(&self, patience: Duration, what: &str, is: impl AsyncFn() -> bool) {
+        let begun = Instant::now();
+        while begun.elapsed() < patience {
+            self.still_works();
+            if is().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("not after {patience:?}: {what}");
+    }
+
+    /// Ends the operator as a kill would: nothing is tidied up.
+    pub(crate) async fn abort(&mut self) {
+        if let Some(Running { runtime, .. }) = self.running.take() {
+            end(runtime).await;
         }
     }
+
+    fn still_works(&self) {
+        if let Some(running) = &self.running {
+            assert!(!running.work.is_finished(), "the operator ended by itself");
+        }
+    }
+}
+
+/// Ends everything that a runtime runs, wherever it is.
+async fn end(runtime: Runtime) {
+    let ended = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(1)));
+    ended.await.unwrap();
 }
 
 fn settings() -> Settings {
@@ -245,4 +280,13 @@ pub(crate) fn condition(
     status: &str,
 ) -> bool {
     conditions.iter().any(|it| it.type_ == kind && it.status == status)
+}
+
+impl Drop for Stage {
+    /// A test that fails must not take the process down by dropping a runtime inside of another one.
+    fn drop(&mut self) {
+        if let Some(Running { runtime, .. }) = self.running.take() {
+            runtime.shutdown_background();
+        }
+    }
 }

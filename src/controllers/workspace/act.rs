@@ -173,7 +173,7 @@ pub async fn act(
             Ok(Action::requeue(NET))
         }
         Decision::LetGo => {
-            let_go(object, key, ctx).await?;
+            let_go(object, key, facts.retained, ctx).await?;
             Ok(Action::await_change())
         }
     }
@@ -227,8 +227,17 @@ async fn destruction(
 }
 
 /// Gives up everything that held the object, last its own finalizer.
-async fn let_go(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> Result<(), Error> {
-    ctx.vault.release(&key.namespace, &key.name).await?;
+async fn let_go(
+    object: &WorkspaceTemplateApply,
+    key: &Key,
+    retained: bool,
+    ctx: &Context,
+) -> Result<(), Error> {
+    if retained {
+        ctx.vault.leave(&key.namespace, &key.name).await?;
+    } else {
+        ctx.vault.release(&key.namespace, &key.name).await?;
+    }
     ctx.common.kube.remove_finalizers(object, &[names::APPLY_FINALIZER]).await?;
     ctx.index.remove(&Key::new(&key.namespace, &object.name_any()));
     if let Err(error) = ctx.runs.forget(key) {

@@ -6,13 +6,13 @@ use kube::ResourceExt;
 
 use super::{
     Context, Error,
-    facts::{Drift, DriftMode, Facts, Inputs},
+    facts::{Drift, DriftMode, Facts, Inputs, Reason},
     halt::Halt,
     inputs::{inputs, keeps},
     read::{Reader, dependents},
 };
 use crate::{
-    api::{WorkspaceTemplateApply, names},
+    api::{WorkspaceTemplateApply, conditions::reasons, names},
     blueprint::Key,
     controllers::common::{
         cluster::{ClusterView, label, resource},
@@ -38,7 +38,7 @@ pub async fn observe(
     let run = ctx.runs.view(key);
     let busy = run.as_ref().is_some_and(|run| !run.is_over());
     let paused = is_paused(meta, cluster.as_ref());
-    let inputs = if busy || paused || deleting { Inputs::NotRead } else { read(object, ctx).await? };
+    let inputs = if busy || paused || deleting { Inputs::NotRead } else { read(object, key, ctx).await? };
     let dependents = if deleting && !busy {
         dependents(&ctx.common.kube, ctx.common.settings.namespace.as_deref(), object).await?
     } else {
@@ -69,8 +69,14 @@ async fn cluster(object: &WorkspaceTemplateApply, ctx: &Context) -> Result<Optio
     Ok(found.as_ref().map(ClusterView::of))
 }
 
-async fn read(object: &WorkspaceTemplateApply, ctx: &Context) -> Result<Inputs, Error> {
+async fn read(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> Result<Inputs, Error> {
     let namespace = object.namespace().unwrap_or_default();
+    // `demo` and `demo-apply` would share a workspace, and each would undo what the other did.
+    let me = format!("WorkspaceTemplateApply {namespace}/{}", object.name_any());
+    if let Some(other) = ctx.runs.owner(key)?.filter(|other| *other != me) {
+        let message = format!("the workspace {key} belongs to {other}; rename one of the two");
+        return Ok(Inputs::Invalid(Reason::new(reasons::INVALID_SPEC, message)));
+    }
     let mut reader = Reader::new(&ctx.common.kube, &namespace);
     let outcome = inputs(object, ctx, &mut reader).await;
     let reader_key = Key::new(&namespace, &object.name_any());

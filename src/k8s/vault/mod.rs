@@ -157,6 +157,19 @@ impl Vault {
         Ok(count)
     }
 
+    /// Leaves everything that is kept of a workspace where it is, and nobody's: its resources stay, and whoever takes
+    /// the workspace up again finds its state. Gives the number of Secrets.
+    pub async fn leave(&self, namespace: &str, workspace: &str) -> Result<usize, VaultError> {
+        let found = secrets::all(&self.kube, namespace, workspace).await?;
+        let count = found.len();
+        for metadata in found {
+            let secret = Secret { metadata, ..Secret::default() };
+            self.kube.patch_metadata(&secret, serde_json::json!({ "ownerReferences": null })).await?;
+            self.kube.remove_finalizers(&secret, &[IN_USE_FINALIZER]).await?;
+        }
+        Ok(count)
+    }
+
     fn turn(&self, workspace: &str) -> Turn {
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
