@@ -30,7 +30,6 @@ pub use retry::{Trouble, pause};
 use seen::Seen;
 use terraform_driver::{
     output::Outputs,
-    state::State,
     workspace::{WorkspaceError, files::FileError},
 };
 use tokio::sync::mpsc;
@@ -81,17 +80,6 @@ impl Entry {
             self.timer = Some(meter.phase(self.view.operation, self.view.phase));
         }
     }
-}
-
-/// What the directory of a workspace holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holding {
-    /// It was never rendered here.
-    Unknown,
-    /// Its state manages nothing.
-    Nothing,
-    /// So many objects.
-    Objects(usize),
 }
 
 impl Runs {
@@ -153,15 +141,6 @@ impl Runs {
         runs.remove(key);
         drop(runs);
         self.inner.site.workspace(key).remove()
-    }
-
-    /// What the directory holds.
-    pub fn holding(&self, key: &Key) -> Result<Holding, WorkspaceError> {
-        let workspace = self.inner.site.workspace(key);
-        let Some(record) = Record::read(&workspace)? else { return Ok(Holding::Unknown) };
-        let state = record.place(&self.inner.site.data, key).state()?;
-        let count = state.as_ref().map_or(0, |state: &State| state.managed().count());
-        Ok(if count == 0 { Holding::Nothing } else { Holding::Objects(count) })
     }
 
     /// The object that the workspace's directory was made for.

@@ -61,6 +61,8 @@ impl Stage {
 
     /// The API with our kinds, and no operator yet.
     pub(crate) async fn idle(cloud: Cloud) -> Self {
+        // What the operator logs is shown where somebody asks for it, and with a test that fails.
+        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, "warn,capt=debug");
         let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
         let writer = Kube::new(kube.client());
         writer.install_crds(&crds()).await.unwrap();

@@ -19,7 +19,6 @@ use crate::{
         gate::{has_annotation, is_paused, passes},
     },
     model::ObjectKey,
-    runs::Holding,
 };
 
 /// Everything that a decision needs; nothing if the object is none of our business.
@@ -53,7 +52,7 @@ pub async fn observe(
         inputs,
         dependents,
         retained: deleting && retained(object, key, ctx).await?,
-        has_directory: ctx.runs.holding(key)? != Holding::Unknown,
+        has_directory: ctx.runs.owner(key)?.is_some(),
         drift: drift(annotation(names::DRIFT_ANNOTATION), annotation(names::DRIFT_INTERVAL_ANNOTATION), ctx),
         approved: annotation(names::APPROVE_PLAN_ANNOTATION),
         requested: annotation(names::REQUESTED_ANNOTATION).and_then(|text| text.parse().ok()),
