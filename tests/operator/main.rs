@@ -8,5 +8,7 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod cloud;
+mod clusters;
 mod stage;
 mod workspaces;
