@@ -11,6 +11,7 @@
 //! | [`modules`] | the Terraform modules in the binary |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
+//! | [`operator`] | controllers, runs and server, wired into one future |
 //! | [`local`] | the local AWS as a background process |
 //! | [`cli`] | one file a subcommand |
 //! | [`config`] | the only reader of the environment |
@@ -25,3 +26,4 @@ pub mod manifest;
 pub mod model;
 pub mod modules;
 pub mod oneshot;
+pub mod operator;

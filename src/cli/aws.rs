@@ -137,14 +137,13 @@ async fn status(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
         pid: server.as_ref().map(|server| server.process.pid),
         started: server.as_ref().map(|server| server.started),
     };
-    match (args.output, &server) {
-        (Format::Json, _) => output::json(&status)?,
-        (Format::Text, Some(server)) => output::data(&format!(
+    output::print(args.output, &status, || match &server {
+        Some(server) => format!(
             "running at {} (process {}, since {})\n",
             server.endpoint, server.process.pid, server.started
-        ))?,
-        (Format::Text, None) => output::data("not running\n")?,
-    }
+        ),
+        None => "not running\n".to_owned(),
+    })?;
     Ok(ExitStatus::Done)
 }
 
@@ -156,10 +155,7 @@ async fn inventory(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
             Inventory { items: Vec::new() }
         }
     };
-    match args.output {
-        Format::Json => output::json(&inventory)?,
-        Format::Text => output::data(&table(&inventory))?,
-    }
+    output::print(args.output, &inventory, || table(&inventory))?;
     Ok(ExitStatus::Done)
 }
 

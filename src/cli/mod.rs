@@ -6,6 +6,7 @@ mod completions;
 mod crds;
 mod destroy;
 mod files;
+mod init;
 mod kube;
 mod output;
 mod plan;
@@ -14,6 +15,7 @@ mod render;
 mod report;
 mod setup;
 mod shim;
+mod time;
 mod version;
 mod work;
 
@@ -59,6 +61,8 @@ enum Command {
     Completions(completions::Args),
     /// Destroy what the files asked for.
     Destroy(destroy::Args),
+    /// The first process of a container: start the operator, start it again, bury its children.
+    Init(init::Args),
     /// The Kubernetes API alone: serve it from a data directory.
     Kube(kube::Args),
     /// Show what would change.
@@ -101,6 +105,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> ExitStatus {
     let outcome = match command {
+        Command::Init(args) => init::run(&args),
         Command::Shim(args) => shim::run(&args),
         other => runtime().and_then(|runtime| {
             let outcome = runtime.block_on(run(other));
@@ -147,6 +152,8 @@ async fn run(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Plan(args) => Box::pin(plan::run(&args, &outer)).await,
         Command::Render(args) => render::run(&args, &outer),
         Command::Version(args) => version::run(&args, &outer).await,
+        // These have runtimes of their own.
+        Command::Init(args) => init::run(&args),
         Command::Shim(args) => shim::run(&args),
     }
 }

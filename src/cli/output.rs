@@ -16,6 +16,8 @@ pub enum ExitStatus {
     Interrupted,
     /// Our own bug.
     Bug,
+    /// As the program ended that we stood in for.
+    OfChild(u8),
 }
 
 impl ExitStatus {
@@ -26,6 +28,7 @@ impl ExitStatus {
             Self::Refused => 1,
             Self::Interrupted => 3,
             Self::Bug => 70,
+            Self::OfChild(code) => code,
         }
     }
 }
@@ -38,6 +41,8 @@ pub enum Format {
     Text,
     /// For scripts.
     Json,
+    /// For scripts and for people.
+    Yaml,
 }
 
 /// Prints data. A reader that went away (`| head`) is no error.
@@ -55,6 +60,24 @@ pub(super) fn json<T: Serialize>(value: &T) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
     text.push('\n');
     data(&text)
+}
+
+/// Prints a value as YAML.
+pub(super) fn yaml<T: Serialize>(value: &T) -> io::Result<()> {
+    data(&serde_saphyr::to_string(value).map_err(io::Error::other)?)
+}
+
+/// Prints a value as it was asked for; `text` is what people see.
+pub(super) fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> io::Result<()> {
+    match format {
+        Format::Text => data(&text()),
+        Format::Json => json(value),
+        Format::Yaml => yaml(value),
+    }
 }
 
 /// Says something to the person at the terminal. Nobody listening is no reason to fail.
