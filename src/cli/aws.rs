@@ -22,7 +22,8 @@ use crate::{
     local::{
         admin::{Admin, Inventory},
         aws::LocalAws,
-        serve::{self, Place},
+        place::Place,
+        serve,
     },
     oneshot::{Belongs, SiteError, all, forget_all, holding},
 };

@@ -2,12 +2,14 @@
 
 mod apply;
 mod aws;
+mod client;
 mod completions;
 mod crds;
 mod destroy;
 mod files;
 mod init;
 mod kube;
+mod objects;
 mod output;
 mod plan;
 mod progress;
@@ -16,6 +18,7 @@ mod report;
 mod setup;
 mod shim;
 mod time;
+mod tree;
 mod version;
 mod work;
 
