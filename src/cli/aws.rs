@@ -160,7 +160,7 @@ async fn inventory(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-fn table(inventory: &Inventory) -> String {
+pub(super) fn table(inventory: &Inventory) -> String {
     if inventory.items.is_empty() {
         return "nothing exists\n".to_owned();
     }
@@ -226,7 +226,7 @@ fn refuse_if_precious(data: &Path) -> anyhow::Result<()> {
 }
 
 /// A terraform whose caller went away still writes to its workspace.
-fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
+pub(super) fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
     for (key, record) in all(data)? {
         if let Some(run) = Run::find_alive(&record.place(data, &key))? {
             bail!(

@@ -47,11 +47,16 @@ pub enum Format {
 
 /// Prints data. A reader that went away (`| head`) is no error.
 pub(super) fn data(text: &str) -> io::Result<()> {
+    stream(text).map(drop)
+}
+
+/// Prints a piece of data; whether anybody reads on.
+pub(super) fn stream(text: &str) -> io::Result<bool> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))),
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
 }
 

@@ -124,10 +124,8 @@ fn workspace(seen: Seen<'_>) -> Judgement {
     if is_ready {
         return Judgement::new(State::Ready, "ready");
     }
-    if let Some(judgement) = invalid(seen).or_else(|| failed(seen, &status)) {
-        return judgement;
-    }
-    if let Some(judgement) = deleting(seen) {
+    let wrong = if seen.is_deleting() { None } else { invalid(seen) };
+    if let Some(judgement) = wrong.or_else(|| failed(seen, &status)).or_else(|| deleting(seen)) {
         return judgement;
     }
     let synced = seen.condition(types::SYNCED).filter(Condition::is_false);
@@ -180,6 +178,10 @@ fn running(run: &RunStatus, status: &Work, is_ready: bool) -> Option<Judgement> 
 }
 
 fn failed(seen: Seen<'_>, status: &Work) -> Option<Judgement> {
+    // That an apply failed says nothing of the destroy that is to come.
+    if seen.is_deleting() && status.run.as_ref().is_none_or(|run| run.operation != RunOperation::Destroy) {
+        return None;
+    }
     let ended_badly = status.run.as_ref().is_some_and(|run| run.phase == RunPhase::Failed);
     let Some(error) = &status.last_error else {
         let said = seen.condition(types::SYNCED).or_else(|| seen.condition(types::READY)).map(|it| it.said());

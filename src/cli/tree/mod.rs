@@ -96,6 +96,8 @@ pub(super) struct Node {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
     pub(super) name: String,
+    /// Whether somebody asked for its end.
+    pub(super) deleting: bool,
     #[serde(flatten)]
     pub(super) judgement: Judgement,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -171,6 +173,7 @@ fn node(index: usize, all: &[Seen<'_>], parents: &[Option<usize>], placed: &mut 
         kind: seen.kind().to_owned(),
         namespace: seen.namespace().map(str::to_owned),
         name: seen.name().to_owned(),
+        deleting: seen.is_deleting(),
         judgement: judge::judge(seen),
         children,
     }

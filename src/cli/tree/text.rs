@@ -13,10 +13,12 @@ use crate::cli::time;
 pub(in crate::cli) struct Line {
     /// What it is about; the same object always has the same.
     pub(in crate::cli) id: String,
+    /// Changes when something happens, and not because time passes.
+    pub(in crate::cli) news: String,
     pub(in crate::cli) state: State,
     /// Indented, with its kind and name.
     pub(in crate::cli) label: String,
-    /// How it is. Without how long, so that it changes only when something happens.
+    /// How it is.
     pub(in crate::cli) text: String,
     /// For how long.
     pub(in crate::cli) elapsed: Option<Duration>,
@@ -42,8 +44,10 @@ fn add(node: &Node, above: Option<&Node>, depth: usize, now: Timestamp, found: &
         Some(namespace) if !is_near => format!("{namespace}/{}", node.name),
         _ => node.name.clone(),
     };
+    let news = format!("{} {}", node.judgement.phase, node.judgement.message.as_deref().unwrap_or_default());
     found.push(Line {
-        id: node.id(),
+        id: node.id().replacen(&node.kind, short_kind(&node.kind), 1),
+        news,
         state: node.judgement.state,
         label: format!("{}{} {name}", "  ".repeat(depth), short_kind(&node.kind)),
         text: how(node),

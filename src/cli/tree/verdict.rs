@@ -22,7 +22,8 @@ pub(in crate::cli) struct Target {
 }
 
 impl Target {
-    fn is(&self, node: &Node) -> bool {
+    /// Whether it is this one.
+    pub(in crate::cli) fn is(&self, node: &Node) -> bool {
         self.kind == node.kind
             && self.name == node.name
             && node.namespace.as_ref().is_none_or(|found| *found == self.namespace)
