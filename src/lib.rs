@@ -14,6 +14,7 @@
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
 //! | [`k8s`] | the only writer to the Kubernetes API |
+//! | [`operator`] | controllers, runs and server, wired into one future |
 //! | [`local`] | the local AWS as a background process |
 //! | [`operator`] | controllers, runs, server and leadership as one |
 //! | [`controllers`] | the controllers, one folder a kind |

@@ -18,7 +18,10 @@ use super::{
 use crate::{
     blueprint::{Blueprint, Place, Resolved, resolve},
     config::{AwsMode, Outer},
-    local::serve::{self, USUAL_PORT},
+    local::{
+        place,
+        serve::{self, USUAL_PORT},
+    },
     work::files,
 };
 
@@ -92,7 +95,7 @@ fn endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
     match aws {
         AwsMode::Real => Ok(None),
         AwsMode::Local => {
-            let server: Option<serve::Server> = read_json(&serve::Place::of(data).server())?;
+            let server: Option<serve::Server> = read_json(&place::Place::of(data).server())?;
             let usual = || format!("http://127.0.0.1:{USUAL_PORT}");
             Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
         }

@@ -55,10 +55,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         }
         Err(error) => versions.problem = Some(error.to_string()),
     }
-    match args.output {
-        Format::Json => output::json(&versions)?,
-        Format::Text => output::data(&text(&versions))?,
-    }
+    output::print(args.output, &versions, || text(&versions))?;
     Ok(if versions.problem.is_none() { ExitStatus::Done } else { ExitStatus::Refused })
 }
 

@@ -178,7 +178,7 @@ impl Confirm for Ask {
 
 /// Asks at the terminal; anything but `yes` is a no. The answer is awaited on a thread of its own, so that
 /// Ctrl-C is heard meanwhile.
-async fn ask(question: &str) -> bool {
+pub(super) async fn ask(question: &str) -> bool {
     output::say(&format!("{question} Only `yes` is taken for one:"));
     let answer = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();

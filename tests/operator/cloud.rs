@@ -52,8 +52,9 @@ impl LocalAws {
         let all = self.admin("GET", "inventory", &Value::Null).await;
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
         let items = all["items"].as_array().unwrap().iter();
-        let mut names: Vec<String> =
-            items.map(|it| format!("{}/{}/{}", text(&it["service"]), text(&it["type"]), text(&it["name"]))).collect();
+        let mut names: Vec<String> = items
+            .map(|it| format!("{}/{}/{}", text(&it["service"]), text(&it["type"]), text(&it["name"])))
+            .collect();
         names.sort();
         names
     }

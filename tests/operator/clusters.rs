@@ -109,7 +109,8 @@ async fn a_cluster_lives_its_whole_life() {
     let rotated = |it: &CaptControlPlane| {
         let status = it.status.clone().unwrap_or_default();
         let jobs = status.fargate_profile_statuses.iter().find(|it| it.name == "jobs").cloned();
-        all_profiles_ready(it) && jobs.and_then(|it| it.profile_name).is_some_and(|name| name.starts_with("jobs-"))
+        all_profiles_ready(it)
+            && jobs.and_then(|it| it.profile_name).is_some_and(|name| name.starts_with("jobs-"))
     };
     stage.until("demo", LONG, "rotated", rotated).await;
     let left: Vec<String> = aws.profiles().await.into_iter().filter(|it| it.contains("jobs")).collect();
@@ -130,16 +131,25 @@ async fn a_cluster_lives_its_whole_life() {
     let three = json!([profile("apps", "apps"), profile("jobs", "batch"), profile("web", "web")]);
     change(&stage, "demo", json!({ "additionalFargateProfiles": three })).await;
     let healed = ready(&stage, "demo").await;
-    let web = healed.status.unwrap().fargate_profile_statuses.into_iter().find(|it| it.name == "web").unwrap();
+    let web =
+        healed.status.unwrap().fargate_profile_statuses.into_iter().find(|it| it.name == "web").unwrap();
     assert!(web.ready, "{web:?}");
 
     // Everything is deleted at once, in no order.
     delete_everything(&stage).await;
     stage.until_gone::<CaptControlPlane>("demo", LONG).await;
     stage.until_gone::<CaptCluster>("demo", LONG).await;
-    stage.eventually(LONG, "all workspaces are gone", async || {
-        stage.api::<WorkspaceTemplateApply>("default").list(&ListParams::default()).await.unwrap().items.is_empty()
-    }).await;
+    stage
+        .eventually(LONG, "all workspaces are gone", async || {
+            stage
+                .api::<WorkspaceTemplateApply>("default")
+                .list(&ListParams::default())
+                .await
+                .unwrap()
+                .items
+                .is_empty()
+        })
+        .await;
     assert_eq!(aws.inventory().await, empty, "nothing is left");
     stage.stop().await;
 }

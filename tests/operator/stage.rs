@@ -94,7 +94,8 @@ impl Stage {
             log_level: None,
         };
         let stop = CancellationToken::new();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let work = runtime.spawn(operator::run(surroundings, self.settings.clone(), stop.clone()));
         self.running = Some(Running { stop, work, runtime });
     }

@@ -183,15 +183,19 @@ async fn p28_a_namespace_that_is_deleted_takes_its_state_only_after_the_destroy(
     let waits = json!({"waitForSecrets": [{"name": "below-out", "namespace": "team"}]});
     apply_all(&stage, recorder(&stage, "team", "above", &waits)).await;
     let team = stage.api::<WorkspaceTemplateApply>("team");
-    stage.eventually(PATIENCE, "both are ready", async || {
-        let all = team.list(&ListParams::default()).await.unwrap().items;
-        all.len() == 2 && all.iter().all(is_ready)
-    }).await;
+    stage
+        .eventually(PATIENCE, "both are ready", async || {
+            let all = team.list(&ListParams::default()).await.unwrap().items;
+            all.len() == 2 && all.iter().all(is_ready)
+        })
+        .await;
     let namespaces: Api<Namespace> = Api::all(stage.client());
     namespaces.delete("team", &DeleteParams::default()).await.unwrap();
-    stage.eventually(PATIENCE, "the namespace is gone", async || {
-        namespaces.get_opt("team").await.unwrap().is_none()
-    }).await;
+    stage
+        .eventually(PATIENCE, "the namespace is gone", async || {
+            namespaces.get_opt("team").await.unwrap().is_none()
+        })
+        .await;
     assert_eq!(log(&stage), ["made below", "made above", "gone above", "gone below"]);
     stage.stop().await;
 }
@@ -265,10 +269,14 @@ async fn bad_input_gets_a_condition_and_starts_nothing() {
         json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
             "metadata": {"name": name, "namespace": "default"}, "spec": spec})
     };
-    stage.apply_value(json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "garbage", "namespace": "default"}, "stringData": {"subnets": "hunter2"}})).await;
-    stage.apply_value(json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": "private", "namespace": "kube-system"}, "stringData": {"x": "y"}})).await;
+    stage
+        .apply_value(json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "garbage", "namespace": "default"}, "stringData": {"subnets": "hunter2"}}))
+        .await;
+    stage
+        .apply_value(json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "private", "namespace": "kube-system"}, "stringData": {"x": "y"}}))
+        .await;
     let from = |secret: &str, namespace: &str, key: &str| {
         json!({"module": "fargate", "region": "eu-central-1", "inputsFrom": [{"input": "private_subnets",
             "secretRef": {"name": secret, "namespace": namespace}, "key": key, "format": "JSON"}]})
@@ -284,7 +292,8 @@ async fn bad_input_gets_a_condition_and_starts_nothing() {
     assert!(refused(&stage, "waiting", "WaitingForSecrets").await.contains("default/not-there"));
     stage.apply_value(object("no-template", json!({"templateRef": {"name": "nowhere"}}))).await;
     assert!(refused(&stage, "no-template", "WorkspaceTemplateNotFound").await.contains("default/nowhere"));
-    let identity = json!({"module": "vpc", "region": "eu-central-1", "inputs": {}, "identityRef": {"name": "theirs"}});
+    let identity =
+        json!({"module": "vpc", "region": "eu-central-1", "inputs": {}, "identityRef": {"name": "theirs"}});
     stage.apply_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTIdentity",
         "metadata": {"name": "theirs"}, "spec": {"source": "Default", "allowedNamespaces": {"list": ["other"]}}})).await;
     stage.apply_value(object("not-allowed", identity)).await;
@@ -293,7 +302,11 @@ async fn bad_input_gets_a_condition_and_starts_nothing() {
     assert!(all.items.iter().all(|it| it.status.clone().unwrap_or_default().run.is_none()), "nothing ran");
     // What is not made can go.
     for it in all {
-        stage.api::<WorkspaceTemplateApply>("default").delete(&it.name_any(), &DeleteParams::default()).await.unwrap();
+        stage
+            .api::<WorkspaceTemplateApply>("default")
+            .delete(&it.name_any(), &DeleteParams::default())
+            .await
+            .unwrap();
         stage.until_gone::<WorkspaceTemplateApply>(&it.name_any(), PATIENCE).await;
     }
     stage.stop().await;
@@ -308,13 +321,17 @@ async fn a_process_that_dies_in_an_apply_leaves_it_to_the_next_one() {
            command = \"echo begun >> {log}; sleep 6; echo made >> {log}\"\n  }}\n}}\n",
         log = log.display()
     );
-    apply_all(&stage, json!([
-        {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
-         "metadata": {"name": "slow", "namespace": "default"},
-         "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module}}}}},
-        {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
-         "metadata": {"name": "slow", "namespace": "default"}, "spec": {"templateRef": {"name": "slow"}}},
-    ])).await;
+    apply_all(
+        &stage,
+        json!([
+            {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
+             "metadata": {"name": "slow", "namespace": "default"},
+             "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module}}}}},
+            {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+             "metadata": {"name": "slow", "namespace": "default"}, "spec": {"templateRef": {"name": "slow"}}},
+        ]),
+    )
+    .await;
     stage.eventually(PATIENCE, "the apply has begun", async || log_has(&log, "begun")).await;
     stage.abort().await;
     stage.start().await;
