@@ -4,6 +4,7 @@ mod cluster_kind;
 mod controllers;
 mod meter;
 mod settings;
+mod webhook;
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,6 +49,7 @@ pub async fn run(
     let tasks = TaskTracker::new();
     serve(&surroundings, &settings, (&metrics, &health, &stop), &tasks).await?;
     let kube = Kube::new(surroundings.client.clone()).with_tally(Arc::new(Calls(metrics.clone())));
+    webhook::serve(&kube, &surroundings, &settings, (&stop, &tasks)).await?;
     let outcome = work(&kube, surroundings, &settings, (metrics, health, stop.clone())).await;
     stop.cancel();
     tasks.close();
