@@ -13,11 +13,12 @@
 //! | [`runs`] | runs of terraform in the operator: one at a time for each workspace |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
+//! | [`k8s`] | the only writer to the Kubernetes API |
 //! | [`local`] | the local AWS as a background process |
 //! | [`controllers`] | the controllers, one folder a kind |
 //! | [`cli`] | one file a subcommand |
-//! | [`error`] | the classes of trouble |
 //! | [`config`] | the only reader of the environment |
+//! | [`error`] | what an error means for the next attempt |
 
 pub mod api;
 pub mod aws;
@@ -26,6 +27,7 @@ pub mod cli;
 pub mod config;
 pub mod controllers;
 pub mod error;
+pub mod k8s;
 pub mod local;
 pub mod manifest;
 pub mod model;
