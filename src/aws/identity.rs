@@ -3,7 +3,7 @@
 use aws_config::SdkConfig;
 use thiserror::Error;
 
-use super::brief;
+use super::fault::brief;
 
 /// An AWS account and who we are in it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,24 @@
 //! What EKS says of the things that Terraform made.
+//!
+//! Every call has a deadline, that of the settings it is made with ([`super::Cloud::sdk_as`]).
+
+mod ask;
+mod view;
 
 use std::time::Duration;
 
+pub use ask::{AskEks, Asked};
 use aws_config::SdkConfig;
-use aws_sdk_eks::{Client, error::SdkError};
+use aws_sdk_eks::{
+    Client,
+    config::http::HttpResponse,
+    error::{ProvideErrorMetadata, SdkError},
+};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
+pub use view::{AccessEntryView, AddonView, ClusterView, Issue, ProfileView};
 
-use super::brief;
+use super::fault::{brief, is_transient};
 
 /// How often a thing that is coming up is looked at.
 const LOOK: Duration = Duration::from_secs(3);
@@ -22,6 +33,8 @@ pub enum EksError {
         what: String,
         /// The answer.
         said: String,
+        /// Whether it may be another one later: throttling, a broken service, no answer in time.
+        transient: bool,
     },
     /// We were asked to stop waiting.
     #[error("interrupted while waiting for {what}")]
@@ -29,6 +42,13 @@ pub enum EksError {
         /// What we waited for.
         what: String,
     },
+}
+
+impl EksError {
+    /// Whether the same question may be answered later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Refused { transient: true, .. })
+    }
 }
 
 /// How a thing is.
@@ -109,15 +129,17 @@ impl Eks {
 }
 
 /// An answer, or the fact that there is nothing to answer about.
-fn found<T, E>(what: &str, answer: Result<T, SdkError<E>>) -> Result<Option<T>, EksError>
+fn found<T, E>(what: &str, answer: Result<T, SdkError<E, HttpResponse>>) -> Result<Option<T>, EksError>
 where
-    E: std::error::Error + aws_sdk_eks::error::ProvideErrorMetadata + 'static,
+    E: std::error::Error + ProvideErrorMetadata + 'static,
 {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(error) if error.as_service_error().and_then(E::code) == Some("ResourceNotFoundException") => {
-            Ok(None)
-        }
-        Err(error) => Err(EksError::Refused { what: what.to_owned(), said: brief(&error) }),
+        Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),
+        Err(error) => Err(EksError::Refused {
+            what: what.to_owned(),
+            said: brief(&error),
+            transient: is_transient(&error),
+        }),
     }
 }
