@@ -2,3 +2,5 @@
 
 pub mod cluster;
 pub mod gate;
+pub mod identity;
+pub mod wanted;
