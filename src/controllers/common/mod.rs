@@ -3,4 +3,3 @@
 pub mod cluster;
 pub mod gate;
 pub mod identity;
-pub mod wanted;
