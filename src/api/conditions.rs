@@ -18,6 +18,13 @@ pub mod types {
     /// The VPC could not be made.
     pub const VPC_FAILED: &str = "VPCFailed";
 
+    /// A Cluster's network is ready.
+    pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
+    /// A Cluster's control plane can be used.
+    pub const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
+    /// A Cluster's control plane answered once.
+    pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
+
     /// The control plane answered once.
     pub const INITIALIZED: &str = "Initialized";
     /// The control plane is being made.
@@ -63,6 +70,14 @@ pub mod reasons {
     pub const DELETING: &str = "Deleting";
     /// The object is not being deleted.
     pub const NOT_DELETING: &str = "NotDeleting";
+    /// Control planes have to go first.
+    pub const WAITING_FOR_CONTROL_PLANE_DELETION: &str = "WaitingForControlPlaneDeletion";
+    /// The infrastructure has to go first.
+    pub const WAITING_FOR_INFRASTRUCTURE_DELETION: &str = "WaitingForInfrastructureDeletion";
+    /// Workspaces have to go first.
+    pub const WAITING_FOR_WORKSPACE_DELETION: &str = "WaitingForWorkspaceDeletion";
+    /// Nothing is left.
+    pub const DELETION_COMPLETED: &str = "DeletionCompleted";
     /// No Cluster owns the object yet.
     pub const WAITING_FOR_OWNER: &str = "WaitingForOwner";
     /// The spec says something that cannot be.
@@ -84,6 +99,23 @@ pub mod reasons {
     pub const VPC_RECONCILIATION_FAILED: &str = "VPCReconciliationFailed";
     /// The VPC takes longer than the spec expects.
     pub const VPC_READY_TIMEOUT: &str = "VPCReadyTimeout";
+
+    /// Not everything asked for exists.
+    pub const NOT_READY: &str = "NotReady";
+    /// It cannot be used.
+    pub const NOT_AVAILABLE: &str = "NotAvailable";
+    /// The control plane answered once.
+    pub const INITIALIZED: &str = "Initialized";
+    /// The control plane never answered yet.
+    pub const NOT_INITIALIZED: &str = "NotInitialized";
+    /// An object that is referred to does not exist.
+    pub const OBJECT_DOES_NOT_EXIST: &str = "ObjectDoesNotExist";
+    /// An object that is referred to was deleted.
+    pub const OBJECT_DELETED: &str = "ObjectDeleted";
+    /// An object that is referred to has a condition that makes no sense.
+    pub const INVALID_CONDITION_REPORTED: &str = "InvalidConditionReported";
+    /// Something is wrong that no object tells.
+    pub const INTERNAL_ERROR: &str = "InternalError";
 
     /// The control plane is being made.
     pub const CREATING: &str = "Creating";
@@ -114,8 +146,6 @@ pub mod reasons {
     pub const NOT_FAILED: &str = "NotFailed";
     /// The control plane was made.
     pub const CREATED: &str = "Created";
-    /// The API server answered.
-    pub const INITIALIZED: &str = "Initialized";
     /// The API server did not answer yet.
     pub const API_SERVER_NOT_REACHABLE: &str = "APIServerNotReachable";
     /// Nothing is being changed.

@@ -11,3 +11,5 @@
 //! `reconcile` in a kind's `mod.rs` is the table of contents. Nothing in it waits for terraform.
 
 pub mod common;
+pub mod controlplane;
+pub mod captcluster;

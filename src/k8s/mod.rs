@@ -18,7 +18,9 @@
 
 mod call;
 pub mod conditions;
+mod dynamic;
 mod error;
+pub mod events;
 mod metadata;
 mod objects;
 pub mod references;

@@ -55,6 +55,13 @@ impl ClusterView {
     }
 }
 
+/// Name of the control plane that a Cluster refers to, if that is one of ours.
+pub fn control_plane_ref(object: &DynamicObject) -> Option<&str> {
+    let reference = object.data.pointer("/spec/controlPlaneRef")?;
+    let ours = reference.get("kind")?.as_str()? == "CAPTControlPlane";
+    reference.get("name")?.as_str().filter(|_| ours)
+}
+
 /// The kind in this version.
 pub fn resource(version: &str) -> ApiResource {
     let kind = GroupVersionKind::gvk(names::CLUSTER_API_GROUP, version, "Cluster");
@@ -118,6 +125,14 @@ mod tests {
         assert_eq!(ClusterView::of(&empty).endpoint, None);
         let full = cluster(json!({"spec": {"controlPlaneEndpoint": {"host": "h", "port": 443}}}));
         assert_eq!(ClusterView::of(&full).endpoint, Some(("h".to_owned(), 443)));
+    }
+
+    #[test]
+    fn only_a_control_plane_of_ours_is_followed() {
+        let of = |kind: &str| cluster(json!({"spec": {"controlPlaneRef": {"kind": kind, "name": "cp"}}}));
+        assert_eq!(control_plane_ref(&of("CAPTControlPlane")), Some("cp"));
+        assert_eq!(control_plane_ref(&of("KubeadmControlPlane")), None);
+        assert_eq!(control_plane_ref(&cluster(json!({"spec": {}}))), None);
     }
 
     #[test]
