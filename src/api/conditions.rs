@@ -140,6 +140,45 @@ pub mod reasons {
     /// A profile cannot be rotated because the cluster has no free slot.
     pub const ROTATION_NEEDS_SLOT: &str = "RotationNeedsSlot";
 
+    /// A later change is being applied.
+    pub const UPDATING: &str = "Updating";
+    /// There is no such trouble.
+    pub const NOT_FAILED: &str = "NotFailed";
+    /// The control plane was made.
+    pub const CREATED: &str = "Created";
+    /// The API server did not answer yet.
+    pub const API_SERVER_NOT_REACHABLE: &str = "APIServerNotReachable";
+    /// Nothing is being changed.
+    pub const NOT_ROLLING_OUT: &str = "NotRollingOut";
+    /// The version is raised, one minor version at a time.
+    pub const UPGRADING: &str = "Upgrading";
+    /// EKS cannot go back to an older version.
+    pub const DOWNGRADE_REFUSED: &str = "DowngradeRefused";
+    /// EKS does not answer, so nobody knows.
+    pub const EKS_UNKNOWN: &str = "EKSUnknown";
+    /// EKS finds something wrong.
+    pub const EKS_UNHEALTHY: &str = "EKSUnhealthy";
+    /// Terraform made it, and EKS does not know it.
+    pub const EKS_NOT_FOUND: &str = "EKSNotFound";
+    /// An addon is not ACTIVE.
+    pub const ADDON_NOT_READY: &str = "AddonNotReady";
+    /// All Fargate profiles are ACTIVE and healthy.
+    pub const FARGATE_PROFILE_READY: &str = "FargateProfileReady";
+    /// A Fargate profile is being made.
+    pub const FARGATE_PROFILE_CREATING: &str = "FargateProfileCreating";
+    /// A Fargate profile could not be made, or is not healthy.
+    pub const FARGATE_PROFILE_FAILED: &str = "FargateProfileFailed";
+    /// A Fargate profile is being removed.
+    pub const FARGATE_PROFILE_REMOVING: &str = "FargateProfileRemoving";
+    /// The spec names no Fargate profiles.
+    pub const NO_FARGATE_PROFILES: &str = "NoFargateProfiles";
+    /// The workspaces of the Fargate profiles go first.
+    pub const WAITING_FOR_FARGATE_PROFILES_DELETION: &str = "WaitingForFargateProfilesDeletion";
+    /// The workspace of the EKS cluster is being destroyed.
+    pub const WAITING_FOR_EKS_CLUSTER_DELETION: &str = "WaitingForEKSClusterDeletion";
+    /// The Secrets of the cluster go last.
+    pub const WAITING_FOR_SECRETS_DELETION: &str = "WaitingForSecretsDeletion";
+
     /// The last run went well.
     pub const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
     /// The last run failed.

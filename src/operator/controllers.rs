@@ -10,7 +10,7 @@ use super::{cluster_kind::ClusterKind, meter::Reconciles, settings::Settings};
 use crate::{
     aws::{Cloud, Sessions},
     blueprint::{Key, Place},
-    controllers::{captcluster, common, identity, template, workspace},
+    controllers::{captcluster, common, controlplane, identity, standalone, template, workspace},
     k8s::{Events, Fence, Kube, vault::Vault},
     runs::Runs,
     telemetry::Metrics,
@@ -37,7 +37,11 @@ impl Team {
     ) -> anyhow::Result<()> {
         let mut all = JoinSet::new();
         let sessions = Arc::new(Sessions::new(self.cloud.clone()));
+        if self.cluster.standalone {
+            all.spawn(standalone::run(self.common("capt/standalone"), stop.clone().cancelled_owned()));
+        }
         all.spawn(captcluster::run(self.common("capt/cluster"), stop.clone().cancelled_owned()));
+        all.spawn(controlplane::run(self.control_plane(&sessions), stop.clone().cancelled_owned()));
         all.spawn(workspace::run(Arc::new(self.workspace(fence)), told, stop.clone()));
         all.spawn(template::run(Arc::new(self.template()), stop.clone()));
         all.spawn(identity::run(Arc::new(self.identity(&sessions)), stop.clone()));
@@ -78,6 +82,12 @@ impl Team {
             drift_interval: self.settings.drift_interval,
             fence,
         }
+    }
+
+    fn control_plane(&self, sessions: &Arc<Sessions>) -> Arc<controlplane::Context> {
+        let cloud = Arc::new(controlplane::look::Aws::new(Arc::clone(sessions)));
+        let context = controlplane::Context::new(self.common("capt/controlplane"), cloud);
+        Arc::new(context.with_limits(self.settings.limits))
     }
 
     fn template(&self) -> template::Context {

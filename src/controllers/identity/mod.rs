@@ -111,7 +111,7 @@ async fn reconcile(object: &CaptIdentity, ctx: &Context) -> Result<Action, K8sEr
     }
     let found = match &meaning {
         Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-        Ok(valid) => ask(object, valid, secret.as_ref(), ctx).await,
+        Ok(_) => ask(object, secret.as_ref(), ctx).await,
     };
     say(object, found, &users, ctx).await?;
     Ok(Action::requeue(AGAIN))
@@ -164,12 +164,11 @@ async fn users(object: &CaptIdentity, ctx: &Context) -> Result<Vec<String>, K8sE
 /// Who AWS says that we are.
 async fn ask(
     object: &CaptIdentity,
-    valid: &ValidatedIdentity,
     secret: Option<&Secret>,
     ctx: &Context,
 ) -> Result<Account, String> {
     let data = secret.and_then(|secret| secret.data.as_ref());
-    let principal = principal(&object.name_any(), "capt", valid, data).map_err(|error| error.to_string())?;
+    let principal = principal((&object.name_any(), "capt"), &object.spec, data).map_err(|error| error.whole())?;
     let sdk = ctx.sessions.sdk(&principal, Some(&ctx.region)).await;
     account(&sdk).await.map_err(|error| error.to_string())
 }

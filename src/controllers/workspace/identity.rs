@@ -16,10 +16,10 @@ use super::{
     read::Reader,
 };
 use crate::{
-    api::{CaptIdentity, WorkspaceTemplateApply, conditions::reasons},
+    api::{CaptIdentity, CaptIdentitySpec, WorkspaceTemplateApply, conditions::reasons},
     aws::Principal,
     blueprint::Body,
-    controllers::common::identity::{Refused, is_allowed, principal},
+    controllers::common::identity::{IdentityError, allowed, principal},
     model::{
         Problem,
         identity::{self, CredentialSource, ValidatedIdentity},
@@ -76,18 +76,18 @@ pub async fn acting(name: Option<&str>, ctx: &Context, reader: &mut Reader<'_>) 
     };
     let valid = identity::validate(&found.spec).map_err(|problems| invalid(name, &problems))?;
     let (home, labels) = reader.home().await?;
-    if !is_allowed(valid.allowed.as_ref(), &home, &labels) {
+    if !allowed(&found.spec, &home, &labels) {
         let message = format!(
             "CAPTIdentity {name} may not be used in namespace {home}; add the namespace to its allowedNamespaces"
         );
         return Err(Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message)));
     }
-    assemble(name, &home, &valid, (ctx, reader)).await
+    assemble((name, &home), &found.spec, &valid, (ctx, reader)).await
 }
 
 async fn assemble(
-    name: &str,
-    home: &str,
+    (name, home): (&str, &str),
+    spec: &CaptIdentitySpec,
     valid: &ValidatedIdentity,
     (ctx, reader): (&Context, &mut Reader<'_>),
 ) -> Result<Acting, Halt> {
@@ -96,7 +96,7 @@ async fn assemble(
         CredentialSource::Default | CredentialSource::WebIdentity { .. } => None,
     };
     let data = secret.and_then(|secret| secret.data);
-    let principal = principal(name, home, valid, data.as_ref()).map_err(|it| refused(name, &it))?;
+    let principal = principal((name, home), spec, data.as_ref()).map_err(|it| refused(&it))?;
     let (credentials, roles) = principal.terraform(&ctx.runs.site().cloud);
     let mut files = BTreeMap::new();
     if let Some(text) = &valid.configuration {
@@ -133,6 +133,6 @@ fn invalid(name: &str, problems: &[Problem]) -> Halt {
     Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message))
 }
 
-fn refused(name: &str, why: &Refused) -> Halt {
-    Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, format!("CAPTIdentity {name}: {why}")))
+fn refused(why: &IdentityError) -> Halt {
+    Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, why.whole()))
 }
