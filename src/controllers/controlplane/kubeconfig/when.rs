@@ -3,13 +3,9 @@
 //! A token in a Secret must always be good for some minutes more, because whoever reads it does not read it again at once;
 //! and a Secret must not be written more often than that needs.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 
-/// A token is always good for at least this long. We come earlier, in case that the first attempt fails.
-pub const SAFE: Duration = Duration::from_mins(3);
-/// How long before its end a token is replaced.
+/// How long before its end a token is replaced. It must be good for three minutes always; two are for attempts that fail.
 const EARLY: SignedDuration = SignedDuration::from_mins(5);
 /// The same for tokens that do not live much longer than that: the credentials behind them end.
 const TIGHT: SignedDuration = SignedDuration::from_secs(210);
@@ -18,7 +14,7 @@ const LEAST: SignedDuration = SignedDuration::from_secs(30);
 
 /// The life of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub(crate) struct Life {
     /// When it was made.
     pub made: Timestamp,
     /// When it ends.
@@ -27,7 +23,7 @@ pub struct Life {
 
 impl Life {
     /// From when on it is to be replaced.
-    pub fn replace_at(&self) -> Timestamp {
+    pub(crate) fn replace_at(&self) -> Timestamp {
         let life = self.expires.duration_since(self.made);
         let early = EARLY.min(life / 2).max(TIGHT.min(life - LEAST));
         let due = self.expires.saturating_sub(early).unwrap_or(self.made);
@@ -35,12 +31,12 @@ impl Life {
     }
 
     /// As it stands in an annotation: `made/expires`.
-    pub fn to_text(self) -> String {
+    pub(crate) fn to_text(self) -> String {
         format!("{}/{}", self.made, self.expires)
     }
 
     /// From an annotation. One that is no such text, or tells of a life that cannot be, is none.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (made, expires) = text.split_once('/')?;
         let life = Self { made: made.parse().ok()?, expires: expires.parse().ok()? };
         let is_sane = life.made <= life.expires
@@ -51,6 +47,8 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -75,7 +73,7 @@ mod tests {
     #[test]
     fn on_a_day_of_24_hours_a_token_is_always_good_for_three_minutes_and_not_written_more_than_needed() {
         let (written, least) = day(|_| 14 * 60);
-        assert!(least >= SAFE.as_secs().try_into().unwrap(), "{least}");
+        assert!(least >= 180, "{least}");
         // Every nine minutes, and not more often.
         assert!((155..=161).contains(&written), "{written}");
     }
