@@ -10,5 +10,8 @@
 //!
 //! `reconcile` in a kind's `mod.rs` is the table of contents. Nothing in it waits for terraform.
 
-pub mod common;
 pub mod captcluster;
+pub mod common;
+#[cfg(test)]
+mod rig;
+pub mod standalone;
