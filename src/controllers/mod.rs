@@ -10,6 +10,9 @@
 //!
 //! `reconcile` in a kind's `mod.rs` is the table of contents. Nothing in it waits for terraform.
 
+pub mod captcluster;
 pub mod common;
 pub mod controlplane;
-pub mod captcluster;
+#[cfg(test)]
+mod rig;
+pub mod standalone;

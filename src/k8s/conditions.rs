@@ -51,8 +51,30 @@ pub fn set(
     now: Timestamp,
 ) -> ConditionChange {
     let Said { type_, status, reason, message } = said;
-    let desired = DesiredCondition::new(type_, status, reason, cut(&message, LONGEST_MESSAGE))
-        .observed_generation(generation);
+    let desired = DesiredCondition::new(type_, status, reason, cut(&message, LONGEST_MESSAGE));
+    put(conditions, type_, desired.observed_generation(generation), now)
+}
+
+/// Sets one condition to what another object says of itself. A status that is no status is unknown.
+pub fn reflect(
+    conditions: &mut Vec<Condition>,
+    type_: &'static str,
+    source: &Condition,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> ConditionChange {
+    let status = source.status.parse().unwrap_or(ConditionStatus::Unknown);
+    let message = cut(&source.message, LONGEST_MESSAGE);
+    let desired = DesiredCondition::new(type_, status, source.reason.clone(), message);
+    put(conditions, type_, desired.observed_generation(generation), now)
+}
+
+fn put(
+    conditions: &mut Vec<Condition>,
+    type_: &'static str,
+    desired: DesiredCondition,
+    now: Timestamp,
+) -> ConditionChange {
     let change = conditions::set(conditions, desired);
     // It took the wall clock; the moment is ours to say.
     if change == ConditionChange::Transitioned

@@ -89,7 +89,7 @@ mod tests {
     fn what_is_wrong_is_told_with_its_field() {
         for (spec, reason, path) in [
             (json!({"region": "Mars"}), reasons::INVALID_SPEC, "spec.region"),
-            (json!({}), reasons::INVALID_SPEC, "spec.region"),
+            (Value::Null, reasons::INVALID_SPEC, "spec.region"),
             (
                 json!({"region": "eu-central-1", "vpcConfig": {"cidr": "10.0.0.0/8"}}),
                 reasons::INVALID_VPC_CONFIG,
