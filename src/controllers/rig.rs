@@ -17,6 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     captcluster,
     common::{Context, Settings},
+    standalone,
 };
 use crate::{
     api::{self, names},
@@ -80,6 +81,11 @@ impl Rig {
     /// Starts the controller of `CAPTCluster`.
     pub(super) fn run_captcluster(&self) {
         tokio::spawn(captcluster::run(self.ctx.clone(), self.stop.clone().cancelled_owned()));
+    }
+
+    /// Starts the controller of Clusters, where Cluster API is absent.
+    pub(super) fn run_standalone(&self) {
+        tokio::spawn(standalone::run(self.ctx.clone(), self.stop.clone().cancelled_owned()));
     }
 
     /// Objects of a kind.
@@ -235,6 +241,7 @@ fn resource(kind: &str) -> ApiResource {
         "WorkspaceTemplateApply" => (names::INFRASTRUCTURE_GROUP, names::VERSION, "workspacetemplateapplies"),
         "WorkspaceTemplate" => (names::INFRASTRUCTURE_GROUP, names::VERSION, "workspacetemplates"),
         "Event" => ("events.k8s.io", "v1", "events"),
+        "Secret" => ("", "v1", "secrets"),
         other => panic!("the rig does not know {other}"),
     };
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)

@@ -275,28 +275,38 @@ fn step() -> impl Strategy<Value = Step> {
 #[test]
 fn the_latch_never_opens_whatever_the_workspace_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() };
-    proptest!(config, |(steps in prop::collection::vec(step(), 3..8))| {
-        runtime.block_on(async {
-            let rig = Rig::start().await;
-            rig.run_captcluster();
-            owned(&rig, plain()).await;
-            rig.until(WTA, VPC, |_| true).await;
-            let mut closed = false;
-            for step in steps {
-                match step {
-                    Step::Done => rig.workspace_done(VPC).await,
-                    Step::Failed(class) => rig.workspace_failed(VPC, class).await,
-                    Step::Forgotten => rig.set_status(WTA, VPC, json!({})).await,
-                }
-                closed |= matches!(step, Step::Done);
-                tokio::time::sleep(Duration::from_millis(60)).await;
-                let is_closed = |it: &Value| it["status"]["initialization"]["provisioned"] == true;
-                if closed {
-                    rig.until("CAPTCluster", NET, is_closed).await;
-                }
-                assert_eq!(is_closed(&rig.get("CAPTCluster", NET).await.unwrap()), closed);
-            }
-        });
+    let rig = runtime.block_on(async {
+        let rig = Rig::start().await;
+        rig.run_captcluster();
+        rig
     });
+    let config = ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() };
+    let case = std::cell::Cell::new(0);
+    proptest!(config, |(steps in prop::collection::vec(step(), 2..8))| {
+        case.set(case.get() + 1);
+        runtime.block_on(play(&rig, &format!("case{}", case.get()), &steps));
+    });
+}
+
+async fn play(rig: &Rig, name: &str, steps: &[Step]) {
+    let cluster = rig.cluster(name).await;
+    let (net, vpc) = (format!("{name}-captcluster"), format!("{name}-captcluster-vpc"));
+    rig.make("CAPTCluster", json!({"metadata": {"name": net}, "spec": plain()})).await;
+    rig.own("CAPTCluster", &net, &cluster).await;
+    rig.until(WTA, &vpc, |_| true).await;
+    let mut closed = false;
+    for step in steps {
+        match step {
+            Step::Done => rig.workspace_done(&vpc).await,
+            Step::Failed(class) => rig.workspace_failed(&vpc, class).await,
+            Step::Forgotten => rig.set_status(WTA, &vpc, json!({})).await,
+        }
+        closed |= matches!(step, Step::Done);
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        let is_closed = |it: &Value| it["status"]["initialization"]["provisioned"] == true;
+        if closed {
+            rig.until("CAPTCluster", &net, is_closed).await;
+        }
+        assert_eq!(is_closed(&rig.get("CAPTCluster", &net).await.unwrap()), closed);
+    }
 }

@@ -19,13 +19,13 @@ use crate::{
 const INHERITED: [&str; 2] = [words::DRIFT_ANNOTATION, words::DRIFT_INTERVAL_ANNOTATION];
 
 /// Name of the workspace: the one on record, which may be upstream's, or else the one that is made from ours.
-pub fn apply_name(object: &CaptControlPlane) -> String {
+pub(crate) fn apply_name(object: &CaptControlPlane) -> String {
     let recorded = object.spec.workspace_template_apply_name.clone().filter(|name| !name.is_empty());
     recorded.unwrap_or_else(|| names::eks_apply(&object.name_any()))
 }
 
 /// The Secret with the outputs of the EKS cluster.
-pub fn connection_secret(object: &CaptControlPlane) -> SecretRef {
+pub(crate) fn connection_secret(object: &CaptControlPlane) -> SecretRef {
     SecretRef {
         name: names::eks_connection_secret(&object.name_any()),
         namespace: object.namespace().unwrap_or_default(),
@@ -33,7 +33,7 @@ pub fn connection_secret(object: &CaptControlPlane) -> SecretRef {
 }
 
 /// The reference by which something belongs to a control plane.
-pub fn owner(object: &CaptControlPlane) -> Option<OwnerReference> {
+pub(crate) fn owner(object: &CaptControlPlane) -> Option<OwnerReference> {
     let owner = object.controller_owner_ref(&())?;
     Some(OwnerReference { block_owner_deletion: Some(true), ..owner })
 }
@@ -76,7 +76,7 @@ pub(super) fn format_of(output: &str) -> InputFormat {
 }
 
 /// The workspace of the EKS cluster, asked for this version.
-pub fn workspace(
+pub(crate) fn workspace(
     object: &CaptControlPlane,
     valid: &Validated,
     network: Option<&Network>,
@@ -112,32 +112,32 @@ pub fn workspace(
 }
 
 /// The version that a workspace is asked for now.
-pub fn asked_version(apply: &WorkspaceTemplateApply) -> Option<&str> {
+pub(crate) fn asked_version(apply: &WorkspaceTemplateApply) -> Option<&str> {
     let input = || apply.spec.inputs.as_ref()?.get("kubernetes_version")?.as_str();
     apply.spec.variables.get("kubernetes_version").map(String::as_str).or_else(input)
 }
 
 impl Network {
     /// Name of the identity that makes the network.
-    pub fn identity(&self) -> Option<String> {
+    pub(crate) fn identity(&self) -> Option<String> {
         self.object.spec.identity_ref.as_ref().map(|it| it.name.clone())
     }
 
     /// Name of the workspace object that makes it.
-    pub fn apply_name(object: &crate::api::CaptCluster) -> String {
+    pub(crate) fn apply_name(object: &crate::api::CaptCluster) -> String {
         let recorded = object.spec.workspace_template_apply_name.clone().filter(|name| !name.is_empty());
         recorded.unwrap_or_else(|| names::vpc_apply(&object.name_any()))
     }
 
     /// The workspace that makes it.
-    pub fn workspace(&self) -> WorkspaceRef {
+    pub(crate) fn workspace(&self) -> WorkspaceRef {
         let said = self.apply.as_ref().and_then(|apply| apply.status.as_ref()?.workspace_name.clone());
         let name = said.unwrap_or_else(|| names::workspace(&Self::apply_name(&self.object)).to_owned());
         WorkspaceRef { name, namespace: self.object.namespace() }
     }
 
     /// The Secret with its outputs.
-    pub fn secret(&self) -> SecretRef {
+    pub(crate) fn secret(&self) -> SecretRef {
         let said = self.apply.as_ref().and_then(|apply| apply.status.as_ref()?.connection_secret_ref.clone());
         said.unwrap_or_else(|| SecretRef {
             name: names::vpc_connection_secret(&self.object.name_any()),

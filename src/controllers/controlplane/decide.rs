@@ -23,7 +23,7 @@ use crate::{
 
 /// What is to be done.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// Fields of the spec to write, as a merge patch.
     pub spec: Option<Value>,
     /// The EKS cluster's workspace, if it is to be written.
@@ -43,7 +43,7 @@ pub struct Decision {
 }
 
 /// Decides for a control plane that shall be there.
-pub fn decide(picture: &Picture<'_>) -> Decision {
+pub(crate) fn decide(picture: &Picture<'_>) -> Decision {
     let mut decision = Decision {
         spec: spec(picture),
         secrets: secrets(picture),
@@ -68,7 +68,7 @@ pub fn decide(picture: &Picture<'_>) -> Decision {
 
 /// Why nothing can be made yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gap {
+pub(crate) enum Gap {
     /// The network is not complete.
     Network(String),
     /// The name of the workspace is taken.
@@ -76,7 +76,7 @@ pub enum Gap {
 }
 
 /// Why nothing can be made yet, if so. What is there already does not wait again.
-pub fn gap(picture: &Picture<'_>) -> Option<Gap> {
+pub(crate) fn gap(picture: &Picture<'_>) -> Option<Gap> {
     let seen = picture.seen;
     let name = build::apply_name(picture.object);
     if let Some(owner) = seen.taken.get(&name) {
@@ -232,7 +232,7 @@ fn token<'a>(picture: &Picture<'a>) -> Option<&'a super::look::Made> {
 
 /// What to ask the world, and when.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curiosity {
+pub(crate) struct Curiosity {
     /// The question.
     pub question: Question,
     /// When.
@@ -240,7 +240,7 @@ pub struct Curiosity {
 }
 
 /// What to ask the world, and when. Nothing before there is a workspace that may have made something.
-pub fn curiosity(picture: &Picture<'_>, interval: Duration) -> Option<Curiosity> {
+pub(crate) fn curiosity(picture: &Picture<'_>, interval: Duration) -> Option<Curiosity> {
     let place = picture.place.as_ref()?;
     let principal = picture.seen.principal.as_ref().ok()?;
     picture.seen.eks.as_ref()?.status.as_ref()?;
@@ -282,7 +282,7 @@ fn is_restless(picture: &Picture<'_>, calls: bool) -> bool {
 }
 
 /// When to look again at the latest: a token, a question, a time that runs out, a workspace to run again.
-pub fn wake(picture: &Picture<'_>, curiosity: Option<&Curiosity>, deadlines: &[Timestamp]) -> Option<Timestamp> {
+pub(crate) fn wake(picture: &Picture<'_>, curiosity: Option<&Curiosity>, deadlines: &[Timestamp]) -> Option<Timestamp> {
     let asked = curiosity.and_then(|it| match it.when {
         When::At(then) => Some(then),
         When::Now => None,

@@ -14,7 +14,7 @@ use crate::{
 
 /// The next step of a deletion.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Teardown {
+pub(crate) enum Teardown {
     /// Workspaces go, and are waited for.
     Workspaces {
         /// Those that were not told yet.
@@ -31,7 +31,7 @@ pub enum Teardown {
 }
 
 /// The next step.
-pub fn next(remains: &Remains) -> Teardown {
+pub(crate) fn next(remains: &Remains) -> Teardown {
     let Remains { eks, profiles, secrets } = remains;
     if !profiles.is_empty() {
         let reason = reasons::WAITING_FOR_FARGATE_PROFILES_DELETION;
@@ -60,7 +60,7 @@ fn workspaces<'a>(
 }
 
 /// What is said of the profiles that are left.
-pub fn profiles(object: &CaptControlPlane, remains: &Remains) -> Vec<FargateProfileStatus> {
+pub(crate) fn profiles(object: &CaptControlPlane, remains: &Remains) -> Vec<FargateProfileStatus> {
     let before = object.status.iter().flat_map(|status| status.fargate_profile_statuses.clone());
     let left = |status: &FargateProfileStatus| {
         remains.profiles.iter().find(|it| status.workspace_template_apply_name == Some(it.name_any()))

@@ -26,7 +26,7 @@ use crate::{
 
 /// The network of the same Cluster.
 #[derive(Debug, Clone)]
-pub struct Network {
+pub(crate) struct Network {
     /// Its object.
     pub object: CaptCluster,
     /// Its workspace.
@@ -35,7 +35,7 @@ pub struct Network {
 
 /// The Secrets by which the API is reached, as far as they are there.
 #[derive(Debug, Clone, Default)]
-pub struct Secrets {
+pub(crate) struct Secrets {
     /// `<cluster>-kubeconfig`.
     pub programs: Option<Secret>,
     /// `<cluster>-user-kubeconfig`.
@@ -48,7 +48,7 @@ pub struct Secrets {
 
 /// Why nobody can act for an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unknown {
+pub(crate) struct Unknown {
     /// Whether only a person can do something about it.
     pub is_failure: bool,
     /// Why.
@@ -57,7 +57,7 @@ pub struct Unknown {
 
 /// What belongs to a control plane that is looked after.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The Cluster that owns it.
     pub cluster: ClusterView,
     /// The network of that Cluster.
@@ -77,7 +77,7 @@ pub struct Seen {
 }
 
 /// The Cluster that an object's owner reference names, if it is there and the same.
-pub async fn owner(object: &CaptControlPlane, ctx: &Context) -> Result<Option<DynamicObject>, K8sError> {
+pub(crate) async fn owner(object: &CaptControlPlane, ctx: &Context) -> Result<Option<DynamicObject>, K8sError> {
     let Some(reference) = cluster::owner(&object.metadata) else { return Ok(None) };
     let kind = cluster::resource(&ctx.cluster_version);
     let found = ctx.kube.get_dynamic(&kind, object.namespace().as_deref(), &reference.name).await?;
@@ -85,7 +85,7 @@ pub async fn owner(object: &CaptControlPlane, ctx: &Context) -> Result<Option<Dy
 }
 
 /// Reads what belongs to a control plane.
-pub async fn look(
+pub(crate) async fn look(
     object: &CaptControlPlane,
     owner: &DynamicObject,
     ctx: &Context,
@@ -106,7 +106,7 @@ pub async fn look(
 
 /// What is left of a control plane that goes.
 #[derive(Debug, Clone, Default)]
-pub struct Remains {
+pub(crate) struct Remains {
     /// The workspace of the EKS cluster.
     pub eks: Option<WorkspaceTemplateApply>,
     /// The workspaces of Fargate profiles.
@@ -116,7 +116,7 @@ pub struct Remains {
 }
 
 /// Reads what is left.
-pub async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<Remains, K8sError> {
+pub(crate) async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<Remains, K8sError> {
     let family = Family::of(&object.metadata);
     let uid = object.uid().unwrap_or_default();
     let (eks, _) = own(object, &build::apply_name(object), ctx).await?;

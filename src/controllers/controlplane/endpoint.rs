@@ -6,7 +6,7 @@ use crate::api::ApiEndpoint;
 const HTTPS: i32 = 443;
 
 /// Host without scheme, and the real port. A text that is no address gives nothing.
-pub fn parse(url: &str) -> Option<ApiEndpoint> {
+pub(crate) fn parse(url: &str) -> Option<ApiEndpoint> {
     let rest = url.trim().strip_prefix("https://").unwrap_or_else(|| url.trim());
     let authority = rest.split(['/', '?', '#']).next()?;
     let (host, port) = match authority.strip_prefix('[') {
@@ -26,7 +26,7 @@ pub fn parse(url: &str) -> Option<ApiEndpoint> {
 
 /// What to write into the spec, if anything: an endpoint that somebody chose stays. Upstream wrote the host with its
 /// scheme, which nobody chose.
-pub fn to_write(now: Option<&ApiEndpoint>, url: Option<&str>) -> Option<ApiEndpoint> {
+pub(crate) fn to_write(now: Option<&ApiEndpoint>, url: Option<&str>) -> Option<ApiEndpoint> {
     match now {
         Some(now) if now.host.contains("://") => {
             let repaired = parse(&now.host)?;

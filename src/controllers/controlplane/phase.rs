@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The phase of an object with these conditions.
-pub fn phase(conditions: &[Condition], is_deleting: bool) -> Phase {
+pub(crate) fn phase(conditions: &[Condition], is_deleting: bool) -> Phase {
     if is_deleting {
         Phase::Deleting
     } else if is_true(conditions, types::FAILED) {

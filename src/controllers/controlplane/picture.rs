@@ -26,7 +26,7 @@ use crate::{
 
 /// Where the cluster is in AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// Its name in EKS.
     pub eks_name: String,
     /// Its region.
@@ -35,7 +35,7 @@ pub struct Place {
 
 /// How the Secret for programs is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kubeconfig {
+pub(crate) enum Kubeconfig {
     /// Nobody knows yet how the API is reached.
     NoAccess,
     /// The Secret is somebody else's.
@@ -51,7 +51,7 @@ pub enum Kubeconfig {
 
 /// All that is known of a control plane.
 #[derive(Debug, Clone)]
-pub struct Picture<'a> {
+pub(crate) struct Picture<'a> {
     /// It.
     pub object: &'a CaptControlPlane,
     /// What belongs to it.
@@ -84,7 +84,7 @@ pub struct Picture<'a> {
 
 impl<'a> Picture<'a> {
     /// Puts it together.
-    pub fn of(
+    pub(crate) fn of(
         object: &'a CaptControlPlane,
         seen: &'a Seen,
         look: &'a Look,
@@ -117,30 +117,30 @@ impl<'a> Picture<'a> {
     }
 
     /// What EKS says of the cluster.
-    pub fn cluster(&self) -> Option<&Found<ClusterView>> {
+    pub(crate) fn cluster(&self) -> Option<&Found<ClusterView>> {
         self.look.known.cluster.as_ref()
     }
 
     /// Whether the API server answered once.
-    pub fn was_initialized(&self) -> bool {
+    pub(crate) fn was_initialized(&self) -> bool {
         let status = self.object.status.as_ref();
         status.and_then(|it| it.initialization.as_ref()?.control_plane_initialized).unwrap_or(false)
     }
 
     /// Whether the API server answered, now or before, and the way to it is written down.
-    pub fn is_initialized(&self) -> bool {
+    pub(crate) fn is_initialized(&self) -> bool {
         let is_written =
             matches!(self.kubeconfig, Kubeconfig::Current(_) | Kubeconfig::Stale { exists: true });
         self.was_initialized() || (is_written && self.look.api == Some(Ok(())))
     }
 
     /// Whether the workspace did all that was asked of it.
-    pub fn is_applied(&self) -> bool {
+    pub(crate) fn is_applied(&self) -> bool {
         self.finding.as_ref().is_some_and(|it| it.usable && it.settled && it.trouble.is_none())
     }
 
     /// Everything that kubeconfigs are made from, if all of it is known.
-    pub fn with_facts<T>(&self, work: impl FnOnce(&Facts<'_>) -> T) -> Option<T> {
+    pub(crate) fn with_facts<T>(&self, work: impl FnOnce(&Facts<'_>) -> T) -> Option<T> {
         let (place, access) = (self.place.as_ref()?, self.access.as_ref()?);
         let principal = self.principal.as_deref()?;
         Some(work(&Facts {
@@ -154,7 +154,7 @@ impl<'a> Picture<'a> {
     }
 
     /// The profiles of the spec, and those that were in it and have a workspace still.
-    pub fn all_profiles(&self) -> Vec<Profile<'a>> {
+    pub(crate) fn all_profiles(&self) -> Vec<Profile<'a>> {
         let wanted = &self.object.spec.additional_fargate_profiles;
         let by_name: BTreeMap<String, &WorkspaceTemplateApply> =
             self.seen.profiles.iter().map(|apply| (apply.name_any(), apply)).collect();
@@ -182,7 +182,7 @@ impl<'a> Picture<'a> {
     }
 
     /// Notes workspaces that the API server refused.
-    pub fn refuse(&mut self, refused: Vec<(String, String)>) {
+    pub(crate) fn refuse(&mut self, refused: Vec<(String, String)>) {
         for (apply_name, why) in refused {
             let mut profiles = self.profiles.iter_mut();
             let of = |it: &&mut Judged| it.status.workspace_template_apply_name.as_ref() == Some(&apply_name);
@@ -194,7 +194,7 @@ impl<'a> Picture<'a> {
     }
 
     /// What was said of a profile before.
-    pub fn previous(&self, apply_name: &str) -> Option<&'a FargateProfileStatus> {
+    pub(crate) fn previous(&self, apply_name: &str) -> Option<&'a FargateProfileStatus> {
         let all = self.object.status.as_ref().map(|status| &status.fargate_profile_statuses)?;
         all.iter().find(|it| it.workspace_template_apply_name.as_deref() == Some(apply_name))
     }

@@ -14,7 +14,7 @@ use super::dereference::{Network, Seen};
 
 /// An EKS cluster with nothing left to question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Validated {
+pub(crate) struct Validated {
     /// The EKS cluster.
     pub control_plane: ValidatedControlPlane,
     /// Name of the Cluster.
@@ -29,7 +29,7 @@ pub struct Validated {
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     /// In one word.
     pub reason: &'static str,
     /// Field by field.
@@ -48,7 +48,7 @@ impl Refusal {
 }
 
 /// Looks at a control plane and at what belongs to the same Cluster.
-pub fn validate(object: &CaptControlPlane, seen: &Seen, limits: &Limits) -> Result<Validated, Refusal> {
+pub(crate) fn validate(object: &CaptControlPlane, seen: &Seen, limits: &Limits) -> Result<Validated, Refusal> {
     let home = object.metadata.namespace.as_deref().unwrap_or_default();
     let home = Namespace::parse(home).map_err(|malformed| {
         Refusal::one("metadata.namespace", malformed.to_string(), "use another namespace")
@@ -85,7 +85,7 @@ fn eks_name(control_plane: &ValidatedControlPlane, seen: &Seen) -> Result<Cluste
 }
 
 /// The name that a workspace was given for its EKS cluster.
-pub fn recorded_name(apply: &WorkspaceTemplateApply) -> Option<&str> {
+pub(crate) fn recorded_name(apply: &WorkspaceTemplateApply) -> Option<&str> {
     let annotations = apply.metadata.annotations.as_ref();
     let annotation = annotations.and_then(|all| all.get(words::EKS_CLUSTER_ANNOTATION)).map(String::as_str);
     let input = || apply.spec.inputs.as_ref()?.get("cluster_name")?.as_str();

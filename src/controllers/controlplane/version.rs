@@ -6,7 +6,7 @@ use crate::model::{KubernetesVersion, Parse as _};
 
 /// What to ask the workspace for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub(crate) enum Step {
     /// The version of the spec.
     Wanted(KubernetesVersion),
     /// One on the way to it.
@@ -27,7 +27,7 @@ pub enum Step {
 
 impl Step {
     /// The version to ask for.
-    pub const fn target(&self) -> &KubernetesVersion {
+    pub(crate) const fn target(&self) -> &KubernetesVersion {
         match self {
             Self::Wanted(version) | Self::Towards { next: version, .. } => version,
             Self::Refused { running, .. } => running,
@@ -36,7 +36,7 @@ impl Step {
 }
 
 /// The next step from the running version, if there is one, to the wanted one.
-pub fn step(wanted: &KubernetesVersion, running: Option<&KubernetesVersion>) -> Step {
+pub(crate) fn step(wanted: &KubernetesVersion, running: Option<&KubernetesVersion>) -> Step {
     match running {
         Some(running) if wanted.minor() < running.minor() => {
             Step::Refused { running: running.clone(), wanted: wanted.clone() }
@@ -50,7 +50,7 @@ pub fn step(wanted: &KubernetesVersion, running: Option<&KubernetesVersion>) -> 
 
 /// The version in the status. Cluster API compares it with the spec's by semver, and EKS does not tell its patch: while
 /// the minor versions are equal it is the spec's own patch, or every object of a topology would be upgrading for ever.
-pub fn reported(wanted: &str, running: Option<&KubernetesVersion>) -> Option<String> {
+pub(crate) fn reported(wanted: &str, running: Option<&KubernetesVersion>) -> Option<String> {
     let running = running?;
     let same = KubernetesVersion::parse(wanted).ok().filter(|wanted| wanted == running);
     Some(same.map_or_else(|| format!("v{running}.0"), |wanted| full(&wanted)))

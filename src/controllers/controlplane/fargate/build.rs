@@ -17,12 +17,12 @@ use crate::{
 };
 
 /// Name of the workspace of a profile.
-pub fn apply_name(object: &CaptControlPlane, profile: &str) -> String {
+pub(crate) fn apply_name(object: &CaptControlPlane, profile: &str) -> String {
     names::fargate_apply(&object.name_any(), profile)
 }
 
 /// The workspace of a profile. It waits by itself for the Secrets of the network and of the cluster.
-pub fn workspace(
+pub(crate) fn workspace(
     object: &CaptControlPlane,
     valid: &Validated,
     network: Option<&Network>,

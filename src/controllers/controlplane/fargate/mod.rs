@@ -9,7 +9,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
+pub(crate) use self::{
     build::{apply_name, workspace},
     poke::{Poke, poke},
     status::{Judged, Profile, Standing, conditions, eks_name, judge, strangers},

@@ -11,7 +11,7 @@ const LONGEST: Duration = Duration::from_mins(30);
 
 /// Whether to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Poke {
+pub(crate) enum Poke {
     /// Now.
     Now,
     /// Not before.
@@ -19,7 +19,7 @@ pub enum Poke {
 }
 
 /// Whether a workspace is asked to run again, which was asked so often before, the last time then.
-pub fn poke(times: u32, last: Option<Timestamp>, now: Timestamp) -> Poke {
+pub(crate) fn poke(times: u32, last: Option<Timestamp>, now: Timestamp) -> Poke {
     let Some(last) = last else { return Poke::Now };
     let pause = FIRST.saturating_mul(2_u32.saturating_pow(times.saturating_sub(1).min(10))).min(LONGEST);
     match last.saturating_add(pause) {

@@ -17,7 +17,7 @@ use crate::{
 
 /// A profile of the spec, or one that was in it.
 #[derive(Debug, Clone)]
-pub struct Profile<'a> {
+pub(crate) struct Profile<'a> {
     /// Its name in the spec.
     pub name: String,
     /// Name of its workspace.
@@ -32,7 +32,7 @@ pub struct Profile<'a> {
 
 /// How a profile stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// It is there and as it should be.
     Ready,
     /// It is there, and is becoming another one.
@@ -47,7 +47,7 @@ pub enum Standing {
 
 /// What is said of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub(crate) struct Judged {
     /// For its entry in the status.
     pub status: FargateProfileStatus,
     /// How it stands.
@@ -60,7 +60,7 @@ pub struct Judged {
 
 impl Judged {
     /// Its workspace cannot be as it should.
-    pub fn fail(&mut self, why: String) {
+    pub(crate) fn fail(&mut self, why: String) {
         self.standing = Standing::Failed;
         self.status.failure_reason = Some(reasons::WORKSPACE_ERROR.to_owned());
         self.status.failure_message = Some(why.clone());
@@ -69,7 +69,7 @@ impl Judged {
 }
 
 /// The name that a profile has in EKS at present.
-pub fn eks_name(profile: &Profile<'_>, previous: Option<&FargateProfileStatus>) -> String {
+pub(crate) fn eks_name(profile: &Profile<'_>, previous: Option<&FargateProfileStatus>) -> String {
     let told = profile.apply.and_then(|apply| {
         let by_arn = || text_output(apply, "fargate_profile_arn")?.split('/').nth(2);
         text_output(apply, "fargate_profile_name").or_else(by_arn)
@@ -79,7 +79,7 @@ pub fn eks_name(profile: &Profile<'_>, previous: Option<&FargateProfileStatus>) 
 }
 
 /// Judges a profile by its workspace and by EKS. While EKS did not tell, what was said before stands.
-pub fn judge(profile: &Profile<'_>, known: &Known, previous: Option<&FargateProfileStatus>) -> Judged {
+pub(crate) fn judge(profile: &Profile<'_>, known: &Known, previous: Option<&FargateProfileStatus>) -> Judged {
     let name = eks_name(profile, previous);
     let found = known.profiles.get(&name);
     let finding = profile.apply.map(workspace::look);
@@ -208,7 +208,7 @@ fn reason(
 
 /// Profiles that EKS has and nobody of ours made. A rotation makes a profile under a name that is told only when it is
 /// done, so that names of that shape are ours too.
-pub fn strangers(known: &Known, judged: &[Judged], own: &[String]) -> Vec<String> {
+pub(crate) fn strangers(known: &Known, judged: &[Judged], own: &[String]) -> Vec<String> {
     let is_ours = |name: &String| {
         own.contains(name)
             || judged.iter().any(|it| {
@@ -225,7 +225,7 @@ pub fn strangers(known: &Known, judged: &[Judged], own: &[String]) -> Vec<String
 }
 
 /// The conditions that speak for all profiles together; `note` is added to what is said.
-pub fn conditions(judged: &[Judged], note: &str) -> Vec<Said> {
+pub(crate) fn conditions(judged: &[Judged], note: &str) -> Vec<Said> {
     let named = |standings: &[Standing]| -> Vec<String> {
         let picked = judged.iter().filter(|it| standings.contains(&it.standing));
         picked

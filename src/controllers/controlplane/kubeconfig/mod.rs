@@ -6,7 +6,7 @@
 //! | `<cluster>-user-kubeconfig` | people: their own credentials, by the tools of AWS |
 //! | `<cluster>-ca` | whoever checks the API server's certificate; upstream's `<control plane>-ca` is kept instead |
 
-pub mod text;
+pub(crate) mod text;
 mod when;
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use kube::{ResourceExt as _, core::ObjectMeta};
 use sha2::{Digest as _, Sha256};
 use terraform_driver::hex::hex;
 
-pub use self::when::Life;
+pub(crate) use self::when::Life;
 use super::{
     build::owner,
     look::{Access, Made},
@@ -39,7 +39,7 @@ const AUTHORITY: &str = "ca.crt";
 
 /// Everything that kubeconfigs are made from, but for the token.
 #[derive(Debug, Clone)]
-pub struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// Whose they are.
     pub object: &'a CaptControlPlane,
     /// Name of the Cluster.
@@ -56,7 +56,7 @@ pub struct Facts<'a> {
 
 /// What is thought of a Secret with a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It is as it should be, until then.
     Current(Timestamp),
     /// It is to be written anew.
@@ -64,7 +64,7 @@ pub enum Verdict {
 }
 
 /// Looks at the Secret for programs.
-pub fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
+pub(crate) fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
     let value = secret.data.as_ref().and_then(|data| data.get(VALUE)).map(|it| it.0.as_slice());
     let is_whole = secret.data.as_ref().is_some_and(|data| {
         [VALUE, RELATIVE, text::TOKEN_FILE].iter().all(|key| data.contains_key(*key))
@@ -89,12 +89,12 @@ pub fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
 }
 
 /// Until when the token in a Secret is to be left alone, whatever the Secret was made from.
-pub fn life(secret: &Secret) -> Option<Timestamp> {
+pub(crate) fn life(secret: &Secret) -> Option<Timestamp> {
     secret.annotations().get(words::TOKEN_ANNOTATION).and_then(|text| Life::parse(text)).map(|it| it.replace_at())
 }
 
 /// The Secret for programs.
-pub fn for_programs(facts: &Facts<'_>, made: &Made) -> Secret {
+pub(crate) fn for_programs(facts: &Facts<'_>, made: &Made) -> Secret {
     let token = made.token.text.reveal();
     let value = text::with_token(facts.eks_name, facts.access, token);
     let life = Life { made: made.at, expires: made.token.expires_at };
@@ -113,14 +113,14 @@ pub fn for_programs(facts: &Facts<'_>, made: &Made) -> Secret {
 }
 
 /// The Secret for people.
-pub fn for_people(facts: &Facts<'_>) -> Secret {
+pub(crate) fn for_people(facts: &Facts<'_>) -> Secret {
     let value = text::with_exec(facts.eks_name, facts.region, facts.access);
     secret(facts, names::user_kubeconfig_secret(facts.cluster), [(VALUE, value)])
 }
 
 /// The Secret with the certificate of the authority. `upstreams` is the one that upstream made, if it is there. None if
 /// the authority is no text.
-pub fn authority(facts: &Facts<'_>, upstreams: Option<&Secret>) -> Option<Secret> {
+pub(crate) fn authority(facts: &Facts<'_>, upstreams: Option<&Secret>) -> Option<Secret> {
     let pem = String::from_utf8(BASE64_STANDARD.decode(facts.access.authority.trim()).ok()?).ok()?;
     Some(match upstreams {
         Some(upstreams) => {
@@ -136,13 +136,13 @@ pub fn authority(facts: &Facts<'_>, upstreams: Option<&Secret>) -> Option<Secret
 }
 
 /// Whether a Secret is one that upstream made for the authority: without a type of its own.
-pub fn is_upstreams_authority(secret: &Secret) -> bool {
+pub(crate) fn is_upstreams_authority(secret: &Secret) -> bool {
     secret.type_.as_deref().is_none_or(|type_| type_ == "Opaque")
         && secret.data.as_ref().is_some_and(|data| data.contains_key(AUTHORITY))
 }
 
 /// Whether a Secret belongs to others, and to us not.
-pub fn is_foreign(secret: &Secret, uid: &str) -> bool {
+pub(crate) fn is_foreign(secret: &Secret, uid: &str) -> bool {
     let owners = secret.owner_references();
     !owners.is_empty() && owners.iter().all(|it| it.uid != uid)
 }

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 use crate::controllers::controlplane::look::Access;
 
 /// The file beside a kubeconfig that holds the token, see [`with_token_file`].
-pub const TOKEN_FILE: &str = "token-file";
+pub(crate) const TOKEN_FILE: &str = "token-file";
 
 /// One that needs nothing but itself: for Cluster API, which has no tools of AWS.
-pub fn with_token(cluster: &str, access: &Access, token: &str) -> String {
+pub(crate) fn with_token(cluster: &str, access: &Access, token: &str) -> String {
     render(cluster, access, &json!({ "token": token }))
 }
 
 /// One that reads the token from a file beside it, and so sees a new one: for programs that mount the Secret.
-pub fn with_token_file(cluster: &str, access: &Access) -> String {
+pub(crate) fn with_token_file(cluster: &str, access: &Access) -> String {
     render(cluster, access, &json!({ "tokenFile": format!("./{TOKEN_FILE}") }))
 }
 
 /// One for people, who have the tools of AWS and their own credentials.
-pub fn with_exec(cluster: &str, region: &str, access: &Access) -> String {
+pub(crate) fn with_exec(cluster: &str, region: &str, access: &Access) -> String {
     let user = json!({ "exec": {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": "aws",

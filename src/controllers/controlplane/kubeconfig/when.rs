@@ -14,7 +14,7 @@ const LEAST: SignedDuration = SignedDuration::from_secs(30);
 
 /// The life of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
+pub(crate) struct Life {
     /// When it was made.
     pub made: Timestamp,
     /// When it ends.
@@ -23,7 +23,7 @@ pub struct Life {
 
 impl Life {
     /// From when on it is to be replaced.
-    pub fn replace_at(&self) -> Timestamp {
+    pub(crate) fn replace_at(&self) -> Timestamp {
         let life = self.expires.duration_since(self.made);
         let early = EARLY.min(life / 2).max(TIGHT.min(life - LEAST));
         let due = self.expires.saturating_sub(early).unwrap_or(self.made);
@@ -31,12 +31,12 @@ impl Life {
     }
 
     /// As it stands in an annotation: `made/expires`.
-    pub fn to_text(self) -> String {
+    pub(crate) fn to_text(self) -> String {
         format!("{}/{}", self.made, self.expires)
     }
 
     /// From an annotation. One that is no such text, or tells of a life that cannot be, is none.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (made, expires) = text.split_once('/')?;
         let life = Self { made: made.parse().ok()?, expires: expires.parse().ok()? };
         let is_sane = life.made <= life.expires

@@ -25,7 +25,7 @@ use crate::{
 
 /// Which object, when.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// The generation that is talked about.
     pub generation: Option<i64>,
     /// The time.
@@ -52,7 +52,7 @@ const ALL: [&str; 15] = [
 ];
 
 /// The status of an object that nobody owns yet.
-pub fn waiting_for_owner(old: &CaptControlPlaneStatus, at: Moment, why: &str) -> CaptControlPlaneStatus {
+pub(crate) fn waiting_for_owner(old: &CaptControlPlaneStatus, at: Moment, why: &str) -> CaptControlPlaneStatus {
     let mut new = begin(old, at);
     for type_ in [types::READY, types::AVAILABLE] {
         say(&mut new, at, Said::no(type_, reasons::WAITING_FOR_OWNER, why));
@@ -62,7 +62,7 @@ pub fn waiting_for_owner(old: &CaptControlPlaneStatus, at: Moment, why: &str) ->
 }
 
 /// The status of an object that is left alone: all else stays as it was.
-pub fn paused(old: &CaptControlPlaneStatus, at: Moment) -> CaptControlPlaneStatus {
+pub(crate) fn paused(old: &CaptControlPlaneStatus, at: Moment) -> CaptControlPlaneStatus {
     let mut new = old.clone();
     let why = "the Cluster, or this object, is paused";
     say(&mut new, at, Said::yes(types::PAUSED, reasons::PAUSED, why));
@@ -71,7 +71,7 @@ pub fn paused(old: &CaptControlPlaneStatus, at: Moment) -> CaptControlPlaneStatu
 }
 
 /// The status of an object that goes.
-pub fn deleting(
+pub(crate) fn deleting(
     old: &CaptControlPlaneStatus,
     at: Moment,
     (reason, why): (&'static str, &str),
@@ -92,7 +92,7 @@ pub fn deleting(
 }
 
 /// The status of an object that is looked after.
-pub fn observed(picture: &Picture<'_>, at: Moment) -> CaptControlPlaneStatus {
+pub(crate) fn observed(picture: &Picture<'_>, at: Moment) -> CaptControlPlaneStatus {
     let mut new = begin(&picture.object.status.clone().unwrap_or_default(), at);
     fields::fill(&mut new, picture);
     let verdict = verdict::of(picture);
