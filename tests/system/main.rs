@@ -10,6 +10,7 @@
 )]
 
 mod capt;
+mod examples;
 mod interruption;
 mod kube;
 mod kubernetes;
