@@ -11,6 +11,7 @@
 
 mod capt;
 mod identities;
+mod examples;
 mod interruption;
 mod kube;
 mod kubernetes;

@@ -1,0 +1,92 @@
+//! The examples: each is whole in itself, and becomes the workspaces that its first lines promise.
+
+use std::fs;
+
+use capt::{
+    blueprint::blueprints,
+    manifest::{self, Source},
+    model::Limits,
+};
+
+use crate::server::{apply, is_kept, objects, root, server};
+
+/// Every example, and its workspaces.
+const EXAMPLES: [(&str, &[&str]); 7] = [
+    ("existing-vpc.yaml", &["existing-vpc", "existing-eks-controlplane", "existing-apps-fargate"]),
+    (
+        "many-profiles.yaml",
+        &[
+            "many-vpc",
+            "many-eks-controlplane",
+            "many-apps-fargate",
+            "many-data-fargate",
+            "many-previews-fargate",
+            "many-batch-fargate",
+            "many-teams-fargate",
+            "many-ingress-fargate",
+            "many-monitoring-fargate",
+            "many-ci-fargate",
+        ],
+    ),
+    ("network.yaml", &["shared-network"]),
+    ("quickstart.yaml", &["demo-vpc", "demo-eks-controlplane", "demo-apps-fargate", "demo-jobs-fargate"]),
+    ("template-driven.yaml", &["templated-vpc", "templated-eks-controlplane", "templated-apps-fargate"]),
+    ("templates.yaml", &["network", "service"]),
+    (
+        "two-clusters.yaml",
+        &[
+            "blue-vpc",
+            "blue-eks-controlplane",
+            "blue-apps-fargate",
+            "green-vpc",
+            "green-eks-controlplane",
+            "green-apps-fargate",
+        ],
+    ),
+];
+
+fn text(example: &str) -> String {
+    fs::read_to_string(root().join("examples").join(example)).unwrap()
+}
+
+#[test]
+fn every_example_is_in_the_list() {
+    let mut found: Vec<String> = fs::read_dir(root().join("examples"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(found, EXAMPLES.map(|(name, _)| name));
+}
+
+#[test]
+fn each_becomes_its_workspaces_without_a_word_of_warning() {
+    for (name, expected) in EXAMPLES {
+        let loaded = manifest::load(&[Source { name: name.to_owned(), text: text(name) }]).unwrap();
+        assert!(loaded.warnings.is_empty(), "{name}: {:?}", loaded.warnings);
+        let valid = manifest::validate(&loaded, &Limits::default()).unwrap();
+        assert!(valid.warnings.is_empty(), "{name}: {:?}", valid.warnings);
+        let found: Vec<String> = blueprints(&valid).unwrap().iter().map(|it| it.key.to_string()).collect();
+        assert_eq!(found, expected.iter().map(|it| format!("default/{it}")).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn each_is_admitted_and_kept_whole() {
+    let kube = server().await;
+    for (name, _) in EXAMPLES {
+        for object in objects(&text(name)) {
+            let title = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
+            let kept =
+                apply(&kube.client(), &object).await.unwrap_or_else(|error| panic!("{title}: {error}"));
+            assert!(is_kept(&object["spec"], &kept["spec"]), "{title}: {kept:#}");
+        }
+    }
+}
+
+#[test]
+fn all_examples_can_be_used_side_by_side() {
+    let sources = EXAMPLES.map(|(name, _)| Source { name: name.to_owned(), text: text(name) });
+    let loaded = manifest::load(&sources).unwrap();
+    manifest::validate(&loaded, &Limits::default()).unwrap();
+}
