@@ -12,7 +12,7 @@ CAPT = target/debug/capt
 
 .PHONY: help
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: check-tools
 check-tools:
@@ -72,6 +72,11 @@ conformance: check-tools ## Compare embedded-kube with a real kube-apiserver, ca
 	@if command -v go >/dev/null; then scripts/real-kube build; \
 	  else echo "notice: Go is not installed, so the real control plane is not built; the recordings are compared instead"; fi
 	CONFORMANCE_RECORD=$(RECORD) cargo test --locked -p conformance --test conformance -- $(CASES)
+
+.PHONY: deploy-check
+deploy-check: check-tools ## Render the manifests of deploy/ with kubectl, and check them, their rights and the image's recipe
+	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, it renders the manifests" >&2; exit 1; }
+	cargo test --locked -p capt --test deploy
 
 .PHONY: crds
 crds: build ## Write the CRDs

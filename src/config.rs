@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// What the process was started in.
@@ -79,7 +80,8 @@ impl Outer {
 }
 
 /// Which AWS a command works on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum AwsMode {
     /// A model on this machine; costs nothing, needs no account.
     #[default]

@@ -50,9 +50,21 @@ pub const DRIFT_ANNOTATION: &str = "capt.x-k8s.io/drift";
 pub const DRIFT_INTERVAL_ANNOTATION: &str = "capt.x-k8s.io/drift-interval";
 /// Annotation of an object, or of its namespace: the namespaces that may refer to it, separated by commas, or `*`.
 pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-from";
+/// Annotation of a workspace: run again because of what was seen at this time.
+pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
 /// Finalizer of what a destroy needs: states, credentials, identities, templates that are in use.
 pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
 /// Label of the Secrets that hold a workspace's state.
 pub const STATE_LABEL: &str = "capt.x-k8s.io/state-of";
+/// Annotation of such a Secret: which leader wrote it last.
+pub const FENCE_ANNOTATION: &str = "capt.x-k8s.io/fence";
+/// Annotation of an object that we made: a digest of what we wanted it to be.
+pub const APPLIED_ANNOTATION: &str = "capt.x-k8s.io/applied";
+/// Annotation of a Secret: a digest of what its content was made from, and of the content.
+pub const MADE_FROM_ANNOTATION: &str = "capt.x-k8s.io/made-from";
+/// Annotation of a Secret with a token: when it was made and when it expires, as `made/expires`.
+pub const TOKEN_ANNOTATION: &str = "capt.x-k8s.io/token-valid";
+/// Type of the Secrets that Cluster API reads.
+pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 /// Name under which we write fields.
 pub const FIELD_MANAGER: &str = "capt";

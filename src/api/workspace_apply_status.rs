@@ -8,7 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{common::SecretRef, schema};
+use super::{
+    common::{IdentityRef, SecretRef},
+    schema,
+};
 
 /// What was observed of a Terraform workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -54,6 +57,9 @@ pub struct WorkspaceTemplateApplyStatus {
     /// The Secret that holds the outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_secret_ref: Option<SecretRef>,
+    /// The AWS identity of the last run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_ref: Option<IdentityRef>,
     /// When reality was last compared with the state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_checked_time: Option<Time>,

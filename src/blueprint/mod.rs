@@ -20,6 +20,7 @@ pub use resolve::{Known, Place, ResolveError, Resolved, resolve};
 pub use rotation::{Existing, Shape, profile_name};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+pub use unit::{eks_variables, fargate_variables};
 
 use crate::{
     manifest::ValidatedManifests,

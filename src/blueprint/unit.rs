@@ -16,7 +16,7 @@ use crate::{
         fargate::ValidatedProfile,
         names,
         network::{NetworkSource, ValidatedNetwork},
-        text::ObjectName,
+        text::{ClusterName, ObjectName, Region},
     },
     modules::Builtin,
 };
@@ -89,7 +89,8 @@ fn eks(
     let key = key(&control_plane.key, &names::eks_apply(name));
     let (body, handed) = match &control_plane.valid.template {
         Some(template) => {
-            (template_body(&key, template, eks_variables(unit, &control_plane.valid), manifests)?, Vec::new())
+            let variables = eks_variables(&control_plane.valid, &unit.eks_name, &unit.region);
+            (template_body(&key, template, variables, manifests)?, Vec::new())
         }
         None => {
             let inputs = inputs::eks(&control_plane.valid, &unit.eks_name);
@@ -114,12 +115,16 @@ fn eks(
     })
 }
 
-/// What upstream's controller offers to a template.
-fn eks_variables(unit: &Unit, control_plane: &ValidatedControlPlane) -> BTreeMap<String, String> {
+/// What upstream's controller offers to the template of an EKS cluster.
+pub fn eks_variables(
+    control_plane: &ValidatedControlPlane,
+    cluster: &ClusterName,
+    region: &Region,
+) -> BTreeMap<String, String> {
     let mut variables = owned([
-        ("cluster_name", unit.eks_name.to_string()),
+        ("cluster_name", cluster.to_string()),
         ("kubernetes_version", control_plane.version.to_string()),
-        ("region", unit.region.to_string()),
+        ("region", region.to_string()),
         ("endpoint_public_access", control_plane.endpoint.public.to_string()),
         ("endpoint_private_access", control_plane.endpoint.private.to_string()),
     ]);
@@ -140,7 +145,7 @@ fn fargate(
     );
     let (body, handed) = match &profile.template {
         Some(template) => {
-            (template_body(&key, template, fargate_variables(unit, profile), manifests)?, Vec::new())
+            (template_body(&key, template, fargate_variables(profile, &unit.eks_name), manifests)?, Vec::new())
         }
         None => {
             let subnets = vpc.filter(|_| profile.subnets.is_empty());
@@ -168,10 +173,11 @@ fn fargate(
     })
 }
 
-fn fargate_variables(unit: &Unit, profile: &ValidatedProfile) -> BTreeMap<String, String> {
-    let inputs = inputs::fargate(profile, &unit.eks_name);
+/// What is offered to the template of a Fargate profile.
+pub fn fargate_variables(profile: &ValidatedProfile, cluster: &ClusterName) -> BTreeMap<String, String> {
+    let inputs = inputs::fargate(profile, cluster);
     owned([
-        ("cluster_name", unit.eks_name.to_string()),
+        ("cluster_name", cluster.to_string()),
         ("profile_name", profile.name.to_string()),
         ("selectors", inputs.get("selectors").map(ToString::to_string).unwrap_or_default()),
     ])

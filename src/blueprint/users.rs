@@ -36,7 +36,7 @@ fn workspace(apply: &Apply, manifests: &ValidatedManifests) -> Result<Blueprint,
         Work::Template { template, variables } => {
             (Role::Custom, template_body(&key, template, variables.clone(), manifests)?)
         }
-        Work::Module { module, inputs } => {
+        Work::Module { module, inputs, from: _ } => {
             let (role, module) = match module {
                 BuiltInModule::Vpc => (Role::Vpc, Builtin::Vpc),
                 BuiltInModule::Eks => (Role::Eks, Builtin::Eks),

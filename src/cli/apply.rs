@@ -15,7 +15,8 @@ use super::{
 use crate::{
     blueprint::{Blueprint, Key},
     config::{AwsMode, Outer},
-    oneshot::{Doom, Goal, Graph, Task},
+    oneshot::{Graph, Task},
+    work::{Doom, Goal},
 };
 
 /// What to make.

@@ -22,9 +22,10 @@ use crate::{
     local::{
         admin::{Admin, Inventory},
         aws::LocalAws,
-        serve::{self, Place},
+        place::Place,
+        serve,
     },
-    oneshot::{Belongs, SiteError, all, forget_all, holding},
+    work::{Belongs, SiteError, all, forget_all, holding},
 };
 
 /// What to do with it.
@@ -137,14 +138,13 @@ async fn status(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
         pid: server.as_ref().map(|server| server.process.pid),
         started: server.as_ref().map(|server| server.started),
     };
-    match (args.output, &server) {
-        (Format::Json, _) => output::json(&status)?,
-        (Format::Text, Some(server)) => output::data(&format!(
+    output::print(args.output, &status, || match &server {
+        Some(server) => format!(
             "running at {} (process {}, since {})\n",
             server.endpoint, server.process.pid, server.started
-        ))?,
-        (Format::Text, None) => output::data("not running\n")?,
-    }
+        ),
+        None => "not running\n".to_owned(),
+    })?;
     Ok(ExitStatus::Done)
 }
 
@@ -156,14 +156,11 @@ async fn inventory(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
             Inventory { items: Vec::new() }
         }
     };
-    match args.output {
-        Format::Json => output::json(&inventory)?,
-        Format::Text => output::data(&table(&inventory))?,
-    }
+    output::print(args.output, &inventory, || table(&inventory))?;
     Ok(ExitStatus::Done)
 }
 
-fn table(inventory: &Inventory) -> String {
+pub(super) fn table(inventory: &Inventory) -> String {
     if inventory.items.is_empty() {
         return "nothing exists\n".to_owned();
     }
@@ -229,7 +226,7 @@ fn refuse_if_precious(data: &Path) -> anyhow::Result<()> {
 }
 
 /// A terraform whose caller went away still writes to its workspace.
-fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
+pub(super) fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
     for (key, record) in all(data)? {
         if let Some(run) = Run::find_alive(&record.place(data, &key))? {
             bail!(

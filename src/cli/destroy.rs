@@ -17,7 +17,8 @@ use crate::{
     blueprint::{Blueprint, Key},
     config::{AwsMode, Outer},
     local::{admin::Admin, aws::LocalAws},
-    oneshot::{Doom, Fates, Graph, Record, Task, fates, holding},
+    oneshot::{Fates, Graph, Task, fates},
+    work::{Doom, Record, holding},
 };
 
 /// What to destroy.

@@ -122,7 +122,8 @@ pub(super) fn in_file(blueprint: &Blueprint, said: &str) -> String {
     }
 }
 
-fn read(path: &Path, outer: &Outer) -> anyhow::Result<Vec<Source>> {
+/// What a file says, or each file of a directory, or standard input.
+pub(super) fn read(path: &Path, outer: &Outer) -> anyhow::Result<Vec<Source>> {
     if path == Path::new("-") {
         let mut bytes = Vec::new();
         std::io::stdin().read_to_end(&mut bytes).context("cannot read standard input")?;
@@ -169,7 +170,7 @@ fn source(name: String, bytes: Vec<u8>) -> anyhow::Result<Source> {
 
 /// One line each.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` has to give")]
-fn problems<E: std::fmt::Display>(all: Vec<E>) -> anyhow::Error {
+pub(super) fn problems<E: std::fmt::Display>(all: Vec<E>) -> anyhow::Error {
     let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
     match lines.as_slice() {
         [line] => anyhow!("{line}"),

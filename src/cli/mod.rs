@@ -1,20 +1,39 @@
 //! The command line: one file a subcommand, each with its `Args` and `run`.
 
 mod apply;
+mod approve;
 mod aws;
+mod client;
 mod completions;
 mod crds;
 mod destroy;
+mod down;
 mod files;
+mod history;
+mod init;
 mod kube;
+mod kubeconfig;
+mod log;
+mod logs;
+mod memory;
+mod objects;
+mod operate;
 mod output;
 mod plan;
 mod progress;
 mod render;
 mod report;
+mod run;
 mod setup;
 mod shim;
+mod show;
+mod status;
+mod stop;
+mod time;
+mod tree;
+mod up;
 mod version;
+mod watch;
 mod work;
 
 use std::{
@@ -34,12 +53,14 @@ use crate::config::Outer;
 #[command(name = "capt", version, propagate_version = true, max_term_width = 110)]
 #[command(after_help = "\
 Examples:
-  capt apply examples/quickstart.yaml            make everything in it, in the local AWS
-  capt plan examples/quickstart.yaml             what would change
+  capt up -f examples/quickstart.yaml            everything on this machine: API, operator, local AWS
+  capt status -w                                 what exists, while it changes
+  capt logs demo-vpc -f                          what terraform says
+  capt down                                      undo it, and prove that nothing is left
+  capt run --leader-elect                        the operator, in a cluster
+  capt apply examples/quickstart.yaml            the same without Kubernetes
   capt render examples/quickstart.yaml -o out    the terraform directories, without running anything
-  capt destroy examples/quickstart.yaml          undo it
   capt aws inventory                             everything that exists in the local AWS
-  capt kube                                      a Kubernetes API without a cluster, for kubectl
 
 Exit codes: 0 done, 1 refused by the input or the cloud, 2 usage, 3 interrupted, 70 a bug of ours.")]
 struct Cli {
@@ -49,25 +70,48 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make what the files ask for.
+    /// Make what the files ask for, without Kubernetes.
     Apply(apply::Args),
+    /// Approve a plan that destroys or replaces what is protected.
+    Approve(approve::Args),
     /// The local AWS: start, stop, status, inventory.
     Aws(aws::Args),
     /// Print the CRDs, or write them to a directory.
     Crds(crds::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
-    /// Destroy what the files asked for.
+    /// Destroy what the files asked for, without Kubernetes.
     Destroy(destroy::Args),
+    /// Delete what `up` made, prove that nothing is left, and stop.
+    Down(down::Args),
+    /// The past runs of a workspace.
+    History(history::Args),
+    /// The first process of a container: start the operator, start it again, bury its children.
+    Init(init::Args),
     /// The Kubernetes API alone: serve it from a data directory.
     Kube(kube::Args),
+    /// Print the kubeconfig of a cluster.
+    Kubeconfig(kubeconfig::Args),
+    /// What terraform said in the newest run of a workspace.
+    Logs(logs::Args),
     /// Show what would change.
     Plan(plan::Args),
     /// Write the terraform directories, without AWS and without terraform.
     Render(render::Args),
+    /// The operator, in a cluster or with a kubeconfig.
+    Run(run::Args),
     /// Own one terraform command (internal).
     #[command(hide = true)]
     Shim(shim::Args),
+    /// What exists, as a tree, with progress and errors.
+    Status(status::Args),
+    /// End the background process of `up`, and keep everything.
+    Stop(stop::Args),
+    /// Start everything on this machine, apply some files, and follow them until they are ready.
+    Up(up::Args),
+    /// What `up` runs in the background (internal).
+    #[command(hide = true)]
+    UpServe(up::ServeArgs),
     /// What this is, and which terraform and providers it found.
     Version(version::Args),
 }
@@ -101,8 +145,9 @@ pub fn main() -> ExitCode {
 
 fn dispatch(command: Command) -> ExitStatus {
     let outcome = match command {
+        Command::Init(args) => init::run(&args),
         Command::Shim(args) => shim::run(&args),
-        other => runtime().and_then(|runtime| {
+        other => runtime(&other).and_then(|runtime| {
             let outcome = runtime.block_on(run(other));
             // A detached run must not wait for what still listens to it.
             runtime.shutdown_background();
@@ -131,22 +176,39 @@ async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     }
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+/// The operator gets a thread per core, everybody else is well with two.
+fn runtime(command: &Command) -> anyhow::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if !matches!(command, Command::Run(_) | Command::Up(_) | Command::UpServe(_)) {
+        builder.worker_threads(2);
+    }
+    Ok(builder.enable_all().build()?)
 }
 
 async fn run(command: Command) -> anyhow::Result<ExitStatus> {
     let outer = Outer::read()?;
     match command {
         Command::Apply(args) => Box::pin(apply::run(&args, &outer)).await,
+        Command::Approve(args) => Box::pin(approve::run(&args, &outer)).await,
         Command::Aws(args) => aws::run(args, &outer).await,
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Destroy(args) => Box::pin(destroy::run(&args, &outer)).await,
+        Command::Down(args) => Box::pin(down::run(&args, &outer)).await,
+        Command::History(args) => Box::pin(history::run(&args, &outer)).await,
         Command::Kube(args) => kube::run(&args, &outer).await,
+        Command::Kubeconfig(args) => Box::pin(kubeconfig::run(&args, &outer)).await,
+        Command::Logs(args) => logs::run(&args, &outer).await,
         Command::Plan(args) => Box::pin(plan::run(&args, &outer)).await,
         Command::Render(args) => render::run(&args, &outer),
+        Command::Run(args) => Box::pin(run::run(&args, &outer)).await,
+        Command::Status(args) => Box::pin(status::run(&args, &outer)).await,
+        Command::Stop(args) => Box::pin(stop::run(&args, &outer)).await,
+        Command::Up(args) => Box::pin(up::run(&args, &outer)).await,
+        Command::UpServe(args) => Box::pin(up::run_server(&args, &outer)).await,
         Command::Version(args) => version::run(&args, &outer).await,
+        // These have runtimes of their own.
+        Command::Init(args) => init::run(&args),
         Command::Shim(args) => shim::run(&args),
     }
 }

@@ -16,6 +16,8 @@ pub enum ExitStatus {
     Interrupted,
     /// Our own bug.
     Bug,
+    /// As the program ended that we stood in for.
+    OfChild(u8),
 }
 
 impl ExitStatus {
@@ -26,6 +28,7 @@ impl ExitStatus {
             Self::Refused => 1,
             Self::Interrupted => 3,
             Self::Bug => 70,
+            Self::OfChild(code) => code,
         }
     }
 }
@@ -38,15 +41,22 @@ pub enum Format {
     Text,
     /// For scripts.
     Json,
+    /// For scripts and for people.
+    Yaml,
 }
 
 /// Prints data. A reader that went away (`| head`) is no error.
 pub(super) fn data(text: &str) -> io::Result<()> {
+    stream(text).map(drop)
+}
+
+/// Prints a piece of data; whether anybody reads on.
+pub(super) fn stream(text: &str) -> io::Result<bool> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))),
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
 }
 
@@ -55,6 +65,24 @@ pub(super) fn json<T: Serialize>(value: &T) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
     text.push('\n');
     data(&text)
+}
+
+/// Prints a value as YAML.
+pub(super) fn yaml<T: Serialize>(value: &T) -> io::Result<()> {
+    data(&serde_saphyr::to_string(value).map_err(io::Error::other)?)
+}
+
+/// Prints a value as it was asked for; `text` is what people see.
+pub(super) fn print<T: Serialize>(
+    format: Format,
+    value: &T,
+    text: impl FnOnce() -> String,
+) -> io::Result<()> {
+    match format {
+        Format::Text => data(&text()),
+        Format::Json => json(value),
+        Format::Yaml => yaml(value),
+    }
 }
 
 /// Says something to the person at the terminal. Nobody listening is no reason to fail.

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     config::Outer,
-    oneshot::{Goal, Graph, Task},
+    oneshot::{Graph, Task},
+    work::Goal,
 };
 
 /// What to plan.

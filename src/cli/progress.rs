@@ -6,7 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
 use terraform_driver::clock;
 
-use super::output;
+use super::{output, time};
 use crate::{
     blueprint::Key,
     oneshot::{Board, Line, Stage},
@@ -44,14 +44,9 @@ fn running(phase: &str, line: &Line) -> String {
         let _always_ok = write!(text, "  {}/{}", line.done, line.total);
     }
     if let Some((address, elapsed)) = &line.slowest {
-        let _always_ok = write!(text, "  {address} {}", seconds(*elapsed));
+        let _always_ok = write!(text, "  {address} {}", time::short(*elapsed));
     }
     text
-}
-
-fn seconds(elapsed: Duration) -> String {
-    let seconds = elapsed.as_secs();
-    if seconds < 60 { format!("{seconds}s") } else { format!("{}m{:02}s", seconds / 60, seconds % 60) }
 }
 
 fn names(keys: &[Key]) -> String {
@@ -97,7 +92,8 @@ impl<'a> Terminal<'a> {
             });
             let age = clock::now().duration_since(line.since);
             let age = Duration::try_from(age).unwrap_or_default();
-            let clock = if line.stage.is_final() { String::new() } else { format!("{:>6}  ", seconds(age)) };
+            let clock =
+                if line.stage.is_final() { String::new() } else { format!("{:>6}  ", time::short(age)) };
             bar.set_message(format!(
                 "{} {:<width$}  {clock}{}",
                 sign(&line.stage),
@@ -141,16 +137,5 @@ impl Log {
                 self.said.insert(line.key.clone(), (line.stage.clone(), now));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_short_and_readable() {
-        let shown = [0, 59, 60, 61, 725].map(|s| seconds(Duration::from_secs(s)));
-        assert_eq!(shown, ["0s", "59s", "1m00s", "1m01s", "12m05s"]);
     }
 }

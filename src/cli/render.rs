@@ -18,8 +18,11 @@ use super::{
 use crate::{
     blueprint::{Blueprint, Place, Resolved, resolve},
     config::{AwsMode, Outer},
-    local::serve::{self, USUAL_PORT},
-    oneshot::files,
+    local::{
+        place,
+        serve::{self, USUAL_PORT},
+    },
+    work::files,
 };
 
 /// What to render, and where to.
@@ -77,7 +80,7 @@ fn write(blueprint: &Blueprint, mut resolved: Resolved, out: &Path) -> anyhow::R
         let hint =
             || in_file(blueprint, "forProvider.module is not a directory that can be read; correct it");
         fetched = Workspace::read_tree(Path::new(&wanted.address)).with_context(hint)?;
-        crate::oneshot::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
+        crate::work::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
         rendered = render::render(&resolved.request).map_err(refused)?;
     }
     let dir = out.join(&blueprint.key.namespace).join(&blueprint.key.name);
@@ -92,7 +95,7 @@ fn endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
     match aws {
         AwsMode::Real => Ok(None),
         AwsMode::Local => {
-            let server: Option<serve::Server> = read_json(&serve::Place::of(data).server())?;
+            let server: Option<serve::Server> = read_json(&place::Place::of(data).server())?;
             let usual = || format!("http://127.0.0.1:{USUAL_PORT}");
             Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
         }

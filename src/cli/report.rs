@@ -12,7 +12,8 @@ use super::{
 };
 use crate::{
     blueprint::Key,
-    oneshot::{Finished, Outcome, WorkError, workspace},
+    oneshot::Finished,
+    work::{Outcome, WorkError, workspace},
 };
 
 #[derive(Serialize)]
@@ -45,9 +46,9 @@ pub(super) fn report(
     let status = status(finished);
     let ordered = order.iter().filter_map(|key| Some((key, finished.get(key)?)));
     match format {
-        Format::Json => {
+        Format::Json | Format::Yaml => {
             let workspaces = ordered.map(|(key, end)| entry(key, end, data)).collect();
-            output::json(&Report { ok: status == ExitStatus::Done, workspaces })?;
+            output::print(format, &Report { ok: status == ExitStatus::Done, workspaces }, String::new)?;
         }
         Format::Text => {
             let width = order.iter().map(|key| key.to_string().len()).max().unwrap_or_default();

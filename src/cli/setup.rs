@@ -16,7 +16,7 @@ use crate::{
     blueprint::Place,
     config::{AwsMode, Outer},
     local::aws::LocalAws,
-    oneshot::{Belongs, Site, SiteError, find_engine, holding},
+    work::{Belongs, Site, SiteError, find_engine, holding},
 };
 
 /// What every command that runs terraform takes.
@@ -49,7 +49,7 @@ pub(super) struct Tools {
 const AWS_PROVIDER: &str = ">= 5.61, < 7";
 
 /// Two per core: half of the time a terraform waits for AWS.
-fn parallel() -> usize {
+pub(super) fn parallel() -> usize {
     std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2)
 }
 
@@ -154,7 +154,7 @@ impl Setup {
 }
 
 /// What a data directory that cannot be opened needs said: the flag that names another.
-fn unusable(data: &Path, error: SiteError) -> anyhow::Error {
+pub(super) fn unusable(data: &Path, error: SiteError) -> anyhow::Error {
     let is_file = matches!(error, SiteError::File(_));
     let error = anyhow::Error::from(error);
     if is_file {

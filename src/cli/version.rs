@@ -8,7 +8,7 @@ use super::{
     output::{self, ExitStatus},
     setup::Tools,
 };
-use crate::{config::Outer, oneshot::find_engine};
+use crate::{config::Outer, work::find_engine};
 
 /// How to say it.
 #[derive(Debug, clap::Args)]
@@ -55,10 +55,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         }
         Err(error) => versions.problem = Some(error.to_string()),
     }
-    match args.output {
-        Format::Json => output::json(&versions)?,
-        Format::Text => output::data(&text(&versions))?,
-    }
+    output::print(args.output, &versions, || text(&versions))?;
     Ok(if versions.problem.is_none() { ExitStatus::Done } else { ExitStatus::Refused })
 }
 

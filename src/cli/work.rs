@@ -1,6 +1,9 @@
 //! What plan, apply and destroy have in common: set up, run everything, show it, be stoppable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressDrawTarget};
@@ -20,7 +23,8 @@ use super::{
 use crate::{
     blueprint::{Blueprint, Key, Known},
     manifest::ValidatedManifests,
-    oneshot::{Board, Confirm, Finished, Graph, Record, Runner, Task, Worker, all, holding},
+    oneshot::{Board, Confirm, Finished, Graph, Runner, Task, Worker},
+    work::{Record, all, holding},
 };
 
 /// A piece of work.
@@ -62,7 +66,7 @@ impl Work<'_> {
             board: board.clone(),
             stop: stop.clone(),
             place: self.ready.place.clone(),
-            permits: Semaphore::new(setup.parallel.max(1)),
+            permits: Arc::new(Semaphore::new(setup.parallel.max(1))),
             clusters: Mutex::default(),
             confirm,
         };
@@ -174,7 +178,7 @@ impl Confirm for Ask {
 
 /// Asks at the terminal; anything but `yes` is a no. The answer is awaited on a thread of its own, so that
 /// Ctrl-C is heard meanwhile.
-async fn ask(question: &str) -> bool {
+pub(super) async fn ask(question: &str) -> bool {
     output::say(&format!("{question} Only `yes` is taken for one:"));
     let answer = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();

@@ -24,7 +24,8 @@ use tokio::{
 
 use super::{
     admin::{Admin, AdminError},
-    serve::{Place, Server},
+    place::Place,
+    serve::Server,
     venv::{VenvError, python},
 };
 use crate::config::Outer;
@@ -197,7 +198,7 @@ impl LocalAws {
             }
             sleep(LOOK).await;
         }
-        Err(LocalAwsError::NotUp { log: self.place.log(), tail: self.tail()? })
+        Err(LocalAwsError::NotUp { log: self.place.log(), tail: self.place.tail()? })
     }
 
     fn start(&self, python: &Path) -> Result<Child, LocalAwsError> {
@@ -219,13 +220,6 @@ impl LocalAws {
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), self.outer.var(name)?.to_owned())))
             .collect()
-    }
-
-    fn tail(&self) -> Result<String, FileError> {
-        let bytes = read_optional(&self.place.log())?.unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let lines: Vec<&str> = text.lines().rev().take(5).collect();
-        Ok(lines.into_iter().rev().fold(String::new(), |tail, line| tail + "\n  " + line))
     }
 
     /// Stops it; whether there was one. When this returns, it is gone.

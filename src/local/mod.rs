@@ -4,5 +4,7 @@ pub mod admin;
 pub mod aws;
 mod clusters;
 pub mod kube;
+pub mod place;
 pub mod serve;
+pub mod up;
 pub mod venv;

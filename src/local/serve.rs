@@ -3,27 +3,21 @@
 //! One per data directory. It writes down who and where it is once it answers, and ends when it is asked to,
 //! or when nobody has called for hours.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use local_aws::{Config, LocalAws};
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
     exec::ProcessId,
     workspace::{
-        FileLock, LockError,
-        files::{FileError, private_dir, read_json, remove_optional, write_json},
-        is_held,
+        LockError,
+        files::{FileError, private_dir, remove_optional, write_json},
     },
 };
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::clusters::EmbeddedClusters;
+use super::{clusters::EmbeddedClusters, place::Place};
 
 /// The port that is tried first, so that directories rendered before a start are right after it.
 pub const USUAL_PORT: u16 = 4599;
@@ -63,75 +57,6 @@ pub enum ServeError {
     #[error(transparent)]
     File(#[from] FileError),
 }
-
-/// The files of the local AWS of one data directory.
-#[derive(Debug, Clone)]
-pub struct Place {
-    dir: PathBuf,
-}
-
-impl Place {
-    /// Below the data directory.
-    pub fn of(data: &Path) -> Self {
-        Self { dir: data.join("local-aws") }
-    }
-
-    /// The directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
-    /// Who serves.
-    pub fn server(&self) -> PathBuf {
-        self.dir.join("server.json")
-    }
-
-    /// What it says.
-    pub fn log(&self) -> PathBuf {
-        self.dir.join("server.log")
-    }
-
-    fn lock(&self) -> PathBuf {
-        self.dir.join("lock")
-    }
-
-    /// Whether somebody serves here, or is about to.
-    pub fn is_taken(&self) -> Result<bool, FileError> {
-        is_held(&self.lock())
-    }
-
-    /// Removes what a server left behind that was killed. Under the lock, or it could be the record of the next.
-    pub fn forget_dead_server(&self) -> Result<(), FileError> {
-        if !self.server().exists() {
-            return Ok(());
-        }
-        let _alone = match FileLock::take(&self.lock(), "a capt that tidies up") {
-            Ok(lock) => lock,
-            Err(LockError::Held { .. }) => return Ok(()),
-            Err(LockError::File(error)) => return Err(error),
-        };
-        match read_json::<Server>(&self.server())? {
-            Some(server) if !server.process.is_alive() => remove_optional(&self.server()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes the place. Others hold the lock for an instant when they look whether it is taken, and an instant
-    /// must not keep a server from its place.
-    async fn take(&self) -> Result<FileLock, LockError> {
-        let holder = format!("a running local AWS (process {})", std::process::id());
-        for _ in 0..INSTANTS {
-            match FileLock::take(&self.lock(), &holder) {
-                Err(LockError::Held { .. }) => tokio::time::sleep(INSTANT).await,
-                taken_or_broken => return taken_or_broken,
-            }
-        }
-        FileLock::take(&self.lock(), &holder)
-    }
-}
-
-const INSTANT: Duration = Duration::from_millis(50);
-const INSTANTS: u32 = 20;
 
 /// Serves until a signal or until nobody has called for `idle`.
 pub async fn serve(

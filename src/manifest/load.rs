@@ -92,7 +92,7 @@ pub fn load(sources: &[Source]) -> Result<Manifests, Vec<ManifestError>> {
 }
 
 impl Manifests {
-    fn take(&mut self, document: Document) -> Result<(), Vec<ManifestError>> {
+    pub(super) fn take(&mut self, document: Document) -> Result<(), Vec<ManifestError>> {
         let Document { origin, value } = document;
         let Value::Object(fields) = &value else { return Err(vec![ManifestError::NotAnObject { origin }]) };
         let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -18,8 +18,8 @@ mod validate;
 pub use core::{Cluster, ClusterSpec, ConfigMap, ObjectRef, Secret, SecretValue};
 pub use error::{FieldError, ManifestError, Origin, Warning};
 pub use load::{Loaded, Manifests, load};
-pub use parse::Source;
-pub use validate::{Checked, Unit, ValidatedManifests, validate};
+pub use parse::{Document, Source, documents};
+pub use validate::{Checked, Objection, Unit, ValidatedManifests, judge, validate};
 
 #[cfg(test)]
 mod tests;

@@ -15,13 +15,16 @@ pub struct Source {
 }
 
 /// A document and where it stands.
-pub(super) struct Document {
-    pub(super) origin: Origin,
-    pub(super) value: Value,
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// Where.
+    pub origin: Origin,
+    /// What it says.
+    pub value: Value,
 }
 
 /// All documents of a file. The items of a `List` count as documents.
-pub(super) fn documents(source: &Source) -> Result<Vec<Document>, Box<ManifestError>> {
+pub fn documents(source: &Source) -> Result<Vec<Document>, Box<ManifestError>> {
     let mut found = Vec::new();
     for (index, (line, value)) in values(source)?.into_iter().enumerate() {
         let origin = Origin { file: source.name.clone(), document: index + 1, line };

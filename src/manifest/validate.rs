@@ -19,9 +19,10 @@ use crate::{
 
 use super::{
     core::{ConfigMap, Secret},
-    error::{FieldError, Origin, Warning},
+    error::{FieldError, ManifestError, Origin, Warning},
     load::{Loaded, Manifests},
     pair::pairs,
+    parse::Document,
     together,
 };
 
@@ -72,6 +73,33 @@ pub struct ValidatedManifests {
     pub config_maps: BTreeMap<ObjectKey, ConfigMap>,
     /// What a person should know.
     pub warnings: Vec<Warning>,
+}
+
+/// Something that is wrong with a document, and the field that it is about if that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// The field.
+    pub path: Option<String>,
+    /// Where, what, and what to do, in one line.
+    pub text: String,
+}
+
+/// Looks at one document alone. What it refers to may exist elsewhere, so an objection counts only beside that of an
+/// API server; it says the remedy, which an API server does not.
+pub fn judge(document: Document, limits: &Limits) -> Vec<Objection> {
+    let mut manifests = Manifests::default();
+    if let Err(errors) = manifests.take(document) {
+        let objection = |error: ManifestError| Objection {
+            text: error.to_string(),
+            path: match error {
+                ManifestError::Field { path, .. } => Some(path),
+                _ => None,
+            },
+        };
+        return errors.into_iter().map(objection).collect();
+    }
+    let objection = |error: FieldError| Objection { text: error.to_string(), path: Some(error.path) };
+    validate(&manifests, limits).err().into_iter().flatten().map(objection).collect()
 }
 
 /// Looks at every object alone and at all of them together.

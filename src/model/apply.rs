@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::api::{self, BuiltInModule};
+use crate::api::{self, BuiltInModule, InputFormat};
 
 use super::{
     problem::{Path, Problem, Problems},
@@ -47,7 +47,22 @@ pub enum Work {
         module: BuiltInModule,
         /// Its variables.
         inputs: BTreeMap<String, Value>,
+        /// Its variables whose values are in Secrets.
+        from: Vec<ValidatedInput>,
     },
+}
+
+/// A variable whose value is in a Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedInput {
+    /// The variable.
+    pub input: String,
+    /// The Secret.
+    pub secret: ObjectKey,
+    /// The key in it.
+    pub key: String,
+    /// How the value is written there.
+    pub format: InputFormat,
 }
 
 /// Looks at the spec of a `WorkspaceTemplateApply` in this namespace.
@@ -110,6 +125,10 @@ fn work(
             "use variables for a template",
         );
     }
+    if !spec.inputs_from.is_empty() && spec.module.is_none() {
+        let message = "are variables of a built-in module";
+        problems.add(&path.field("inputsFrom"), message, "a template has varFiles");
+    }
     match (&spec.template_ref, spec.module) {
         (Some(reference), None) => {
             let template = references::template(&path.field("templateRef"), reference, home, problems)?;
@@ -126,7 +145,8 @@ fn work(
             if spec.region.is_none() {
                 problems.add(&path.field("region"), "a built-in module needs a region", "add one");
             }
-            Some(Work::Module { module, inputs: spec.inputs.clone().unwrap_or_default() })
+            let from = inputs_from(&path.field("inputsFrom"), spec, problems);
+            Some(Work::Module { module, inputs: spec.inputs.clone().unwrap_or_default(), from })
         }
         (Some(_), Some(_)) => {
             problems.add(path, "has both templateRef and module", "remove one of them");
@@ -137,4 +157,34 @@ fn work(
             None
         }
     }
+}
+
+fn inputs_from(
+    path: &Path<'_>,
+    spec: &api::WorkspaceTemplateApplySpec,
+    problems: &mut Problems,
+) -> Vec<ValidatedInput> {
+    let mut valid: Vec<ValidatedInput> = Vec::new();
+    for (at, it) in spec.inputs_from.iter().enumerate() {
+        let path = path.index(at);
+        let said_twice = valid.iter().any(|other| other.input == it.input)
+            || spec.inputs.as_ref().is_some_and(|inputs| inputs.contains_key(&it.input));
+        if said_twice {
+            problems.add(&path.field("input"), "has a value already", "remove one of the two");
+        }
+        for (field, text, most) in [("input", &it.input, 128), ("key", &it.key, 253)] {
+            if !(1..=most).contains(&text.chars().count()) {
+                problems.add(&path.field(field), format!("must have 1 to {most} characters"), "correct it");
+            }
+        }
+        if let Some(secret) = references::secret(&path.field("secretRef"), &it.secret_ref, problems) {
+            valid.push(ValidatedInput {
+                input: it.input.clone(),
+                secret,
+                key: it.key.clone(),
+                format: it.format,
+            });
+        }
+    }
+    valid
 }

@@ -45,6 +45,27 @@ pub fn kubeconfig_secret(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
 }
 
+/// Name of the Secret with a kubeconfig for people, who have the tools of AWS.
+pub fn user_kubeconfig_secret(cluster: &str) -> String {
+    format!("{cluster}-user-kubeconfig")
+}
+
+/// Name of the Secret with the authority of a cluster's API. Upstream made one by the name of the control plane.
+pub fn authority_secret(name: &str) -> String {
+    format!("{name}-ca")
+}
+
+/// Value of the label that names a Fargate profile. Names of profiles may be longer than a label.
+pub fn profile_label(profile: &str) -> String {
+    let is_edge = |it: char| it.is_ascii_alphanumeric();
+    if profile.len() <= MAX && profile.ends_with(is_edge) {
+        return profile.to_owned();
+    }
+    let hash = hash6(&[profile]);
+    let kept: String = profile.chars().take(MAX - hash.len() - 1).collect();
+    format!("{kept}-{hash}")
+}
+
 /// Name of the VPC of a cluster that names none.
 pub fn vpc(cluster: &str) -> String {
     format!("{cluster}-vpc")
@@ -100,6 +121,14 @@ mod tests {
         assert!(name.ends_with("-eks-controlplane-apply"));
         assert_ne!(name, eks_apply(&"a".repeat(81)));
         assert_eq!(name, eks_apply(&long));
+    }
+
+    #[test]
+    fn a_profile_that_is_no_label_gets_one() {
+        assert_eq!(profile_label("apps"), "apps");
+        assert!(profile_label("apps_").starts_with("apps_-"));
+        assert_ne!(profile_label(&"a".repeat(64)), profile_label(&"a".repeat(65)));
+        assert_eq!(profile_label(&"a".repeat(100)).len(), MAX);
     }
 
     #[test]

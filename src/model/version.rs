@@ -19,6 +19,13 @@ impl KubernetesVersion {
         self.minor
     }
 
+    /// The minor version after this one.
+    #[must_use]
+    pub fn next(&self) -> Self {
+        let minor = self.minor.saturating_add(1);
+        Self { minor, text: format!("1.{minor}") }
+    }
+
     /// The version as it was written.
     pub fn as_written(&self) -> &str {
         &self.text

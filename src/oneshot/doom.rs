@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use super::record::Record;
-use crate::blueprint::Key;
+use crate::{blueprint::Key, work::Record};
 
 /// A workspace that something else still stands on.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -64,7 +63,7 @@ fn below(existing: &BTreeMap<Key, Record>, key: &Key) -> BTreeSet<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{blueprint::Role, oneshot::record::Args};
+    use crate::{blueprint::Role, work::Args};
 
     fn key(name: &str) -> Key {
         Key::new("default", name)

@@ -11,15 +11,11 @@ use terraform_driver::{
     run::{Driver, StepError},
 };
 
-use super::{
-    board::Stage,
-    error::WorkError,
-    graph::Graph,
-    outcome::{Doom, Goal, Outcome},
-    record::Record,
-    worker::Worker,
+use super::{board::Stage, graph::Graph, worker::Worker};
+use crate::{
+    blueprint::{Blueprint, Key},
+    work::{Doom, Goal, Outcome, Record, WorkError},
 };
-use crate::blueprint::{Blueprint, Key};
 
 /// How often a passing trouble is waited out.
 const ATTEMPTS: u32 = 8;

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -134,8 +134,12 @@ impl Run<'_> {
         self
     }
 
+    pub(crate) fn run(self) -> Said {
+        self.start().end()
+    }
+
     /// Its words go to files: no pipe fills up, and a deadline can be kept.
-    pub(crate) fn run(mut self) -> Said {
+    pub(crate) fn start(mut self) -> Going {
         let words = tempfile::tempdir_in(self.ground.dir.path()).unwrap();
         let file = |name: &str| File::create(words.path().join(name)).unwrap();
         let mut stdin = tempfile::tempfile().unwrap();
@@ -143,22 +147,56 @@ impl Run<'_> {
         std::io::Seek::rewind(&mut stdin).unwrap();
         self.command.stdin(Stdio::from(stdin)).stdout(file("out")).stderr(file("err"));
         let begun = Instant::now();
-        let mut child = self.command.spawn().unwrap();
+        let child = self.command.spawn().unwrap();
+        Going { shown: format!("{:?}", self.command), child, words, begun }
+    }
+}
+
+/// A command that runs.
+pub(crate) struct Going {
+    shown: String,
+    child: Child,
+    words: TempDir,
+    begun: Instant,
+}
+
+impl Going {
+    /// `out` or `err`, as far as it is written.
+    pub(crate) fn words(&self, name: &str) -> String {
+        fs::read_to_string(self.words.path().join(name)).unwrap()
+    }
+
+    /// Waits until its standard output holds a text.
+    #[track_caller]
+    pub(crate) fn until_it_says(&self, text: &str) {
+        while !self.words("out").contains(text) {
+            let (out, err) = (self.words("out"), self.words("err"));
+            assert!(self.begun.elapsed() < DEADLINE, "it never says {text:?}:\n{out}\n{err}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Sends a signal to it, and to nobody else.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub(crate) fn end(mut self) -> Said {
         let status = loop {
-            match child.try_wait().unwrap() {
+            match self.child.try_wait().unwrap() {
                 Some(status) => break Some(status),
-                None if begun.elapsed() > DEADLINE => break None,
+                None if self.begun.elapsed() > DEADLINE => break None,
                 None => thread::sleep(Duration::from_millis(5)),
             }
         };
         if status.is_none() {
-            child.kill().unwrap();
-            child.wait().unwrap();
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
         }
-        let text = |name: &str| fs::read_to_string(words.path().join(name)).unwrap();
-        let (stdout, stderr) = (text("out"), text("err"));
-        assert!(status.is_some(), "no end after {DEADLINE:?}: {:?}\n{stdout}\n{stderr}", self.command);
-        Said { code: status.and_then(|it| it.code()), stdout, stderr, took: begun.elapsed() }
+        let (stdout, stderr) = (self.words("out"), self.words("err"));
+        assert!(status.is_some(), "no end after {DEADLINE:?}: {}\n{stdout}\n{stderr}", self.shown);
+        Said { code: status.and_then(|it| it.code()), stdout, stderr, took: self.begun.elapsed() }
     }
 }
 

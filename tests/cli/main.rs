@@ -11,6 +11,7 @@ mod data;
 mod engine;
 mod fields;
 mod files;
+mod init;
 mod limits;
 mod print;
 mod render;

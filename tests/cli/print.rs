@@ -152,7 +152,7 @@ fn a_mistake_in_the_arguments_is_exit_code_2() {
     misused(&["plan", "demo.yaml", "--aws", "moon"], &["'moon'", "local", "real"]);
     misused(&["plan", "demo.yaml", "--dat", "x"], &["'--dat'", "--data"]);
     misused(&["plan", "demo.yaml", "--parallel", "many"], &["'many'", "--parallel"]);
-    misused(&["version", "-o", "yaml"], &["'yaml'", "text", "json"]);
+    misused(&["version", "-o", "toml"], &["'toml'", "text", "json", "yaml"]);
     misused(&["completions", "tcsh"], &["'tcsh'", "bash"]);
     misused(&["render", "demo.yaml", "-o", "out", "--yes"], &["'--yes'"]);
     assert!(!ground.has("out"));

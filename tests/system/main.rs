@@ -10,6 +10,7 @@
 )]
 
 mod capt;
+mod identities;
 mod interruption;
 mod kube;
 mod kubernetes;

@@ -4,7 +4,11 @@
 //! [`ALLOWED`] names passes. Variables that steer terraform behind the driver's back never do: a template that sets
 //! one is refused, one that stands in the caller's environment is left out and listed in [`Environment::ignored`].
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// What passes from the caller's environment as it is. `HOME` and `TMPDIR` are the run's own.
 pub const ALLOWED: &[&str] = &[
@@ -53,15 +57,26 @@ pub enum Credentials {
         /// The token of temporary credentials.
         session_token: Option<String>,
     },
+    /// A token in a file, exchanged for those of a role. Nothing else of AWS is set; where the exchange fails, the
+    /// provider says so and looks no further.
+    WebIdentity {
+        /// The role that trusts the token.
+        role_arn: String,
+        /// The file that holds it. Whoever rotates it writes a new one in its place.
+        token_file: PathBuf,
+        /// The name of the session.
+        session_name: String,
+    },
 }
 
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "None",
-            Self::Outer => "Outer",
-            Self::Static { .. } => "Static(..)",
-        })
+        match self {
+            Self::None => f.write_str("None"),
+            Self::Outer => f.write_str("Outer"),
+            Self::Static { .. } => f.write_str("Static(..)"),
+            Self::WebIdentity { role_arn, .. } => write!(f, "WebIdentity({role_arn})"),
+        }
     }
 }
 
@@ -197,6 +212,11 @@ fn credential_variables<R>(
             if let Some(token) = session_token {
                 set("AWS_SESSION_TOKEN", token);
             }
+        }
+        Credentials::WebIdentity { role_arn, token_file, session_name } => {
+            set("AWS_ROLE_ARN", role_arn);
+            set("AWS_WEB_IDENTITY_TOKEN_FILE", &token_file.to_string_lossy());
+            set("AWS_ROLE_SESSION_NAME", session_name);
         }
     }
 }

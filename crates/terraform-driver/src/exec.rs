@@ -3,6 +3,8 @@
 //! A terraform command has two processes of ours around it: the caller starts a **shim** (the same binary
 //! again, in a session of its own), and the shim starts the engine. The caller can die; the shim stays.
 
+pub mod children;
+
 use std::{
     collections::BTreeMap,
     fs::File,

@@ -111,6 +111,39 @@ fn static_credentials_are_the_only_ones() {
 }
 
 #[test]
+fn a_web_identity_sets_its_three_variables_and_nothing_else_of_aws() {
+    let credentials = Credentials::WebIdentity {
+        role_arn: "arn:aws:iam::123456789012:role/capt".to_owned(),
+        token_file: "/var/run/secrets/token".into(),
+        session_name: "capt-shop@default".to_owned(),
+    };
+    let outer =
+        [("AWS_PROFILE", "prod"), ("AWS_ACCESS_KEY_ID", "canary"), ("AWS_ROLE_SESSION_NAME", "canary")];
+    let variables = build(&outer, credentials, &[]).unwrap().variables().clone();
+    let aws: Vec<_> = variables
+        .iter()
+        .filter(|(name, _)| name.starts_with("AWS_"))
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let expected = [
+        ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/capt"),
+        ("AWS_ROLE_SESSION_NAME", "capt-shop@default"),
+        ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/secrets/token"),
+    ];
+    assert_eq!(aws, expected);
+}
+
+#[test]
+fn credentials_are_printed_without_their_secrets() {
+    let keys = Credentials::Static {
+        access_key_id: "canary".to_owned(),
+        secret_access_key: "canary".to_owned(),
+        session_token: Some("canary".to_owned()),
+    };
+    assert_eq!(format!("{keys:?}"), "Static(..)");
+}
+
+#[test]
 fn a_template_may_set_its_own_variables() {
     let variables =
         build(&[], Credentials::None, &[("HELM_REPOSITORY_CACHE", "/tmp/helm"), ("AWS_REGION", "eu-west-1")])

@@ -1,5 +1,7 @@
 //! The files of configuration that we write: provider and backend.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -57,19 +59,17 @@ pub(super) fn provider(request: &Request, root: &Inspected, files: &mut Files) {
     // Without the files of a remote root nothing is known; the block is harmless then.
     let needed = root.uses_aws || !root.is_complete || matches!(request.source, Source::Module(_));
     if !root.aws_providers.contains(&None) && needed {
-        let body = with_local(real(block), block.local.as_ref());
+        let body = with_local(real(block), block);
         files.add(PROVIDER_FILE, config(request, json!({"provider": {"aws": body}})));
     }
-    if let Some(local) = &block.local
-        && !root.aws_providers.is_empty()
-    {
+    if block.local.is_some() && !root.aws_providers.is_empty() {
         let overrides: Vec<Value> = root
             .aws_providers
             .iter()
             .map(|alias| {
                 let body: Map<_, _> =
                     alias.iter().map(|alias| ("alias".to_owned(), literal(alias))).collect();
-                with_local(body, Some(local))
+                with_local(body, block)
             })
             .collect();
         files.add(OVERRIDE_FILE, config(request, json!({"provider": {"aws": overrides}})));
@@ -77,21 +77,21 @@ pub(super) fn provider(request: &Request, root: &Inspected, files: &mut Files) {
 }
 
 fn real(block: &ProviderBlock) -> Map<String, Value> {
-    let ProviderBlock { region, local: _, assume_role, default_tags, allowed_account_ids } = block;
+    let ProviderBlock {
+        region,
+        local: _,
+        keys_from_environment: _,
+        assume_roles,
+        default_tags,
+        allowed_account_ids,
+    } = block;
     let mut body = Map::new();
     body.insert("region".to_owned(), literal(region));
-    if let Some(AssumeRole { role_arn, session_name, external_id }) = assume_role {
-        let fields = [
-            ("role_arn", Some(role_arn)),
-            ("session_name", session_name.as_ref()),
-            ("external_id", external_id.as_ref()),
-        ];
-        let set = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), literal(value?))));
-        body.insert("assume_role".to_owned(), json!([set.collect::<Map<_, _>>()]));
+    if !assume_roles.is_empty() {
+        body.insert("assume_role".to_owned(), assume_roles.iter().map(assumed).collect());
     }
     if !default_tags.is_empty() {
-        let tags: Map<_, _> = default_tags.iter().map(|(key, value)| (escape(key), literal(value))).collect();
-        body.insert("default_tags".to_owned(), json!([{ "tags": tags }]));
+        body.insert("default_tags".to_owned(), json!([{ "tags": literals(default_tags) }]));
     }
     if !allowed_account_ids.is_empty() {
         let ids: Vec<Value> = allowed_account_ids.iter().map(|id| literal(id)).collect();
@@ -100,21 +100,46 @@ fn real(block: &ProviderBlock) -> Map<String, Value> {
     body
 }
 
+/// One `assume_role` block. The provider assumes them in their order.
+fn assumed(role: &AssumeRole) -> Value {
+    let AssumeRole { role_arn, session_name, external_id, duration_seconds, tags } = role;
+    let texts = [
+        ("role_arn", Some(role_arn)),
+        ("session_name", session_name.as_ref()),
+        ("external_id", external_id.as_ref()),
+    ];
+    let set = texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), literal(value?))));
+    let mut body: Map<_, _> = set.collect();
+    if let Some(seconds) = duration_seconds {
+        body.insert("duration".to_owned(), Value::from(format!("{seconds}s")));
+    }
+    if !tags.is_empty() {
+        body.insert("tags".to_owned(), Value::from(literals(tags)));
+    }
+    Value::Object(body)
+}
+
+fn literals(map: &BTreeMap<String, String>) -> Map<String, Value> {
+    map.iter().map(|(key, value)| (escape(key), literal(value))).collect()
+}
+
 /// Credentials that mean nothing and endpoints that reach nothing but the local AWS.
-fn with_local(mut body: Map<String, Value>, local: Option<&LocalEndpoint>) -> Value {
-    if let Some(LocalEndpoint { url }) = local {
-        let endpoints: Map<_, _> =
-            LOCAL_SERVICES.iter().map(|&service| (service.to_owned(), literal(url))).collect();
-        for (name, value) in [
-            ("access_key", json!("test")),
-            ("secret_key", json!("test")),
-            ("skip_credentials_validation", json!(true)),
-            ("skip_metadata_api_check", json!("true")),
-            ("skip_region_validation", json!(true)),
-            ("s3_use_path_style", json!(true)),
-            ("endpoints", json!([endpoints])),
-        ] {
-            body.insert(name.to_owned(), value);
+fn with_local(mut body: Map<String, Value>, block: &ProviderBlock) -> Value {
+    let Some(LocalEndpoint { url }) = &block.local else { return Value::Object(body) };
+    let endpoints: Map<_, _> =
+        LOCAL_SERVICES.iter().map(|&service| (service.to_owned(), literal(url))).collect();
+    for (name, value) in [
+        ("skip_credentials_validation", json!(true)),
+        ("skip_metadata_api_check", json!("true")),
+        ("skip_region_validation", json!(true)),
+        ("s3_use_path_style", json!(true)),
+        ("endpoints", json!([endpoints])),
+    ] {
+        body.insert(name.to_owned(), value);
+    }
+    if !block.keys_from_environment {
+        for name in ["access_key", "secret_key"] {
+            body.insert(name.to_owned(), json!("test"));
         }
     }
     Value::Object(body)

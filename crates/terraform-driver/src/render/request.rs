@@ -128,8 +128,12 @@ pub struct ProviderBlock {
     pub region: String,
     /// The local AWS; none for the real one.
     pub local: Option<LocalEndpoint>,
-    /// A role to assume.
-    pub assume_role: Option<AssumeRole>,
+    /// The credentials of the environment are for the local AWS, too: the block brings no keys of its own then. Means
+    /// nothing without `local`.
+    pub keys_from_environment: bool,
+    /// Roles to assume, one with the credentials of the other. The block has to be the same for all workspaces that
+    /// share an identity and a region, so nothing in it may tell one run from another.
+    pub assume_roles: Vec<AssumeRole>,
     /// Tags for every resource.
     pub default_tags: BTreeMap<String, String>,
     /// Accounts that may be touched; empty for any.
@@ -152,6 +156,10 @@ pub struct AssumeRole {
     pub session_name: Option<String>,
     /// The external id that its trust policy asks for.
     pub external_id: Option<String>,
+    /// How long the session lives; what AWS chooses if left out.
+    pub duration_seconds: Option<i32>,
+    /// Tags of the session.
+    pub tags: BTreeMap<String, String>,
 }
 
 /// Where the state is to be.

@@ -17,11 +17,13 @@ fn the_real_provider_block_holds_the_region_and_nothing_that_was_not_asked_for()
 fn a_role_tags_and_accounts_are_written_with_templates_escaped() {
     let mut request = inline(AWS);
     request.provider = Some(ProviderBlock {
-        assume_role: Some(AssumeRole {
+        assume_roles: vec![AssumeRole {
             role_arn: "arn:aws:iam::1:role/r".to_owned(),
             session_name: Some("capt".to_owned()),
             external_id: Some("x${y}".to_owned()),
-        }),
+            duration_seconds: Some(900),
+            tags: [("t${t}".to_owned(), "${u}".to_owned())].into(),
+        }],
         default_tags: [("k${k}".to_owned(), "%{ if }".to_owned())].into(),
         allowed_account_ids: vec!["123456789012".to_owned()],
         ..provider()
@@ -30,11 +32,52 @@ fn a_role_tags_and_accounts_are_written_with_templates_escaped() {
         json_of(&render(&request).unwrap(), "capt_provider.tf.json"),
         json!({"provider": {"aws": {
             "allowed_account_ids": ["123456789012"],
-            "assume_role": [{"external_id": "x$${y}", "role_arn": "arn:aws:iam::1:role/r", "session_name": "capt"}],
+            "assume_role": [{
+                "duration": "900s",
+                "external_id": "x$${y}",
+                "role_arn": "arn:aws:iam::1:role/r",
+                "session_name": "capt",
+                "tags": {"t$${t}": "$${u}"},
+            }],
             "default_tags": [{"tags": {"k$${k}": "%%{ if }"}}],
             "region": "eu-west-1",
         }}})
     );
+}
+
+#[test]
+fn roles_are_chained_in_their_order_with_nothing_that_was_not_asked_for() {
+    let role = |name: &str| AssumeRole { role_arn: name.to_owned(), ..AssumeRole::default() };
+    let mut request = inline(AWS);
+    request.provider = Some(ProviderBlock { assume_roles: vec![role("z"), role("a")], ..provider() });
+    let body = json_of(&render(&request).unwrap(), "capt_provider.tf.json")["provider"]["aws"].clone();
+    assert_eq!(body["assume_role"], json!([{"role_arn": "z"}, {"role_arn": "a"}]));
+}
+
+#[test]
+fn the_provider_block_is_the_same_for_all_workspaces_of_an_identity() {
+    let with = |source: Request, name: &str| {
+        let role = AssumeRole { role_arn: "r".to_owned(), ..AssumeRole::default() };
+        let provider = Some(ProviderBlock { assume_roles: vec![role], ..provider() });
+        let request = Request { provider, name: name.to_owned(), ..source };
+        json_of(&render(&request).unwrap(), "capt_provider.tf.json").to_string()
+    };
+    let one = with(inline(AWS), "demo-vpc");
+    assert_eq!(one, with(module(&[("main.tf", AWS)]), "demo-eks-controlplane-apply"));
+}
+
+#[test]
+fn keys_of_the_environment_are_not_hidden_by_those_of_the_local_aws() {
+    let mut request = inline(&format!("{AWS}provider \"aws\" {{\n  alias = \"b\"\n}}\n"));
+    let local = Some(LocalEndpoint { url: "http://127.0.0.1:4566".to_owned() });
+    request.provider = Some(ProviderBlock { local, keys_from_environment: true, ..provider() });
+    let rendered = render(&request).unwrap();
+    let ours = json_of(&rendered, "capt_provider.tf.json")["provider"]["aws"].clone();
+    let theirs = json_of(&rendered, "capt_provider_override.tf.json")["provider"]["aws"][0].clone();
+    for body in [ours, theirs] {
+        assert_eq!(body["endpoints"][0]["sts"], "http://127.0.0.1:4566");
+        assert!(body.get("access_key").is_none() && body.get("secret_key").is_none(), "{body}");
+    }
 }
 
 #[test]

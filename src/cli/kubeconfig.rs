@@ -1,0 +1,30 @@
+//! `capt kubeconfig`: how to reach a cluster that was made.
+
+use super::{
+    client::{self, Access},
+    output::{self, ExitStatus},
+};
+use crate::config::Outer;
+
+/// Of which.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  kubectl --kubeconfig <(capt kubeconfig demo) get namespaces
+  capt kubeconfig demo -n prod > demo.kubeconfig      its token is good for some minutes")]
+pub(super) struct Args {
+    /// The Cluster.
+    name: String,
+    #[command(flatten)]
+    access: Access,
+    /// Its namespace.
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+}
+
+pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+    let client = args.access.client(outer).await?;
+    let text = client::kubeconfig(&client, &args.namespace, &args.name).await?;
+    output::data(&text)?;
+    Ok(ExitStatus::Done)
+}

@@ -1,0 +1,140 @@
+//! One object, read leniently: a status that somebody edited by hand is still shown.
+
+use jiff::Timestamp;
+use kube::api::DynamicObject;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api::{LastError, PlanStatus, Progress, RunStatus};
+
+/// An object.
+#[derive(Clone, Copy)]
+pub(in crate::cli) struct Seen<'a>(pub(in crate::cli) &'a DynamicObject);
+
+/// A condition, as far as it can be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Condition<'a> {
+    pub(super) status: &'a str,
+    pub(super) reason: &'a str,
+    pub(super) message: &'a str,
+    generation: Option<i64>,
+}
+
+impl Condition<'_> {
+    pub(super) fn is_true(&self) -> bool {
+        self.status == "True"
+    }
+
+    pub(super) fn is_false(&self) -> bool {
+        self.status == "False"
+    }
+
+    /// What it says, or else its reason.
+    pub(super) fn said(&self) -> String {
+        let text = if self.message.is_empty() { self.reason } else { self.message };
+        text.lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+impl<'a> Seen<'a> {
+    pub(in crate::cli) fn kind(self) -> &'a str {
+        self.0.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default()
+    }
+
+    pub(in crate::cli) fn name(self) -> &'a str {
+        self.0.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(in crate::cli) fn namespace(self) -> Option<&'a str> {
+        self.0.metadata.namespace.as_deref()
+    }
+
+    pub(super) fn label(self, name: &str) -> Option<&'a str> {
+        self.0.metadata.labels.as_ref()?.get(name).map(String::as_str)
+    }
+
+    pub(in crate::cli) fn is_deleting(self) -> bool {
+        self.0.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(in crate::cli) fn is_owned(self) -> bool {
+        self.owners().next().is_some()
+    }
+
+    /// Since when it goes away, or else since when it is there.
+    pub(super) fn since(self) -> Option<Timestamp> {
+        let metadata = &self.0.metadata;
+        metadata.deletion_timestamp.as_ref().or(metadata.creation_timestamp.as_ref()).map(|time| time.0)
+    }
+
+    /// Kinds and names of its owners.
+    pub(super) fn owners(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let owners = self.0.metadata.owner_references.as_deref().unwrap_or_default();
+        owners.iter().map(|owner| (owner.kind.as_str(), owner.name.as_str()))
+    }
+
+    /// Kinds and names of what a Cluster is made of.
+    pub(super) fn references(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        ["/spec/infrastructureRef", "/spec/controlPlaneRef"].into_iter().filter_map(move |path| {
+            let reference = self.0.data.pointer(path)?;
+            Some((reference.get("kind")?.as_str()?, reference.get("name")?.as_str()?))
+        })
+    }
+
+    pub(super) fn text(self, path: &str) -> Option<&'a str> {
+        self.0.data.pointer(path)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    /// A condition that says nothing of what the spec is now counts as none.
+    pub(super) fn condition(self, name: &str) -> Option<Condition<'a>> {
+        self.any_condition(name).filter(|condition| {
+            let (seen, now) = (condition.generation, self.0.metadata.generation);
+            seen.zip(now).is_none_or(|(seen, now)| seen >= now)
+        })
+    }
+
+    fn any_condition(self, name: &str) -> Option<Condition<'a>> {
+        let all = self.0.data.pointer("/status/conditions")?.as_array()?;
+        let found = all.iter().find(|it| it.get("type").and_then(Value::as_str) == Some(name))?;
+        let text = |field: &str| found.get(field).and_then(Value::as_str).unwrap_or_default();
+        Some(Condition {
+            status: text("status"),
+            reason: text("reason"),
+            message: text("message"),
+            generation: found.get("observedGeneration").and_then(Value::as_i64),
+        })
+    }
+
+    /// Whether nobody has looked at the spec as it is now.
+    pub(super) fn is_stale(self) -> bool {
+        let seen = self.0.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
+        seen.zip(self.0.metadata.generation).is_some_and(|(seen, now)| seen < now)
+    }
+
+    /// Whether anybody has looked at it at all.
+    pub(super) fn has_status(self) -> bool {
+        self.0.data.get("status").and_then(Value::as_object).is_some_and(|status| !status.is_empty())
+    }
+
+    /// What a workspace says of its runs. A part that makes no sense does not hide the others.
+    pub(super) fn work(self) -> Work {
+        Work {
+            run: self.part("/status/run"),
+            plan: self.part("/status/plan"),
+            progress: self.part("/status/progress"),
+            last_error: self.part("/status/lastError"),
+        }
+    }
+
+    fn part<T: DeserializeOwned>(self, path: &str) -> Option<T> {
+        serde_json::from_value(self.0.data.pointer(path)?.clone()).ok()
+    }
+}
+
+/// What a workspace says of its runs.
+pub(super) struct Work {
+    pub(super) run: Option<RunStatus>,
+    pub(super) plan: Option<PlanStatus>,
+    pub(super) progress: Option<Progress>,
+    pub(super) last_error: Option<LastError>,
+}

@@ -1,0 +1,84 @@
+//! What to try when everything is ready.
+
+use std::path::Path;
+
+use crate::{
+    cli::{output, tree::Node},
+    local::up::{Server, Up},
+};
+
+/// Says it.
+pub(super) fn say(up: &Up, server: &Server, data: &Path, trees: &[Node]) {
+    output::say(&text(server, data, &up.place().log(), trees));
+}
+
+fn text(server: &Server, data: &Path, log: &Path, trees: &[Node]) -> String {
+    let flag = if data.ends_with(".capt") { String::new() } else { format!(" --data {}", data.display()) };
+    let mut lines = Vec::new();
+    let mut kubectl = "kubectl".to_owned();
+    if let Some(path) = &server.kubeconfig {
+        lines.push((format!("export KUBECONFIG={}", path.display()), "for kubectl"));
+    }
+    if let Some(context) = &server.context {
+        kubectl = format!("kubectl --context {context}");
+    }
+    if trees.is_empty() {
+        lines.push((format!("capt up -f examples/quickstart.yaml{flag}"), "a first cluster"));
+    } else {
+        lines.push((
+            format!("{kubectl} get cluster,captcluster,captcontrolplane,wtapply -A"),
+            "what there is",
+        ));
+        lines.push((
+            format!("ls {}/workspaces", data.display()),
+            "the terraform directories, to look at and to plan in",
+        ));
+    }
+    for cluster in trees.iter().filter(|root| root.kind == "Cluster") {
+        let namespace = match cluster.namespace.as_deref() {
+            None | Some("default") => String::new(),
+            Some(namespace) => format!(" -n {namespace}"),
+        };
+        let name = &cluster.name;
+        let own = format!("kubectl --kubeconfig <(capt kubeconfig {name}{namespace}{flag}) get namespaces");
+        lines.push((own, "the cluster itself"));
+    }
+    lines.push((format!("capt status -w{flag}"), "watch it"));
+    lines.push((format!("capt stop{flag}"), "end the background process and keep everything"));
+    lines.push((format!("capt down{flag}"), "delete everything, and prove that nothing is left"));
+    let head = if trees.is_empty() { "it runs, and nothing is there yet" } else { "everything is ready" };
+    let mut text = format!("{head} (log: {}). Try next:", log.display());
+    for (command, why) in lines {
+        text += &format!("\n  {command}\n      {why}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_data_directory_is_named_in_every_command() {
+        let (log, data) = (Path::new("/work/here/up/server.log"), Path::new("/work/here"));
+        let server = Server {
+            process: terraform_driver::exec::ProcessId { pid: 1, started: 1 },
+            kubeconfig: Some("/work/here/kube/kubeconfig".into()),
+            context: None,
+            started: terraform_driver::clock::now(),
+            aws: crate::config::AwsMode::Local,
+            notes: Vec::new(),
+        };
+        let said = text(&server, data, log, &[]);
+        for command in [
+            "export KUBECONFIG=/work/here/kube/kubeconfig",
+            "capt stop --data /work/here",
+            "capt down --data /work/here",
+            "capt status -w --data",
+        ] {
+            assert!(said.contains(command), "{said}");
+        }
+        let usual = text(&server, Path::new("/work/.capt"), log, &[]);
+        assert!(usual.contains("capt stop\n"), "{usual}");
+    }
+}

@@ -1,0 +1,113 @@
+//! One reconcile from outside: counted, logged, and tried again as its error says.
+
+use std::{error::Error, fmt::Debug, sync::Arc};
+
+use kube::{
+    Api, Resource,
+    core::{DeserializeGuard, NamespaceResourceScope},
+    runtime::{
+        controller::{Action, Error as ControllerError},
+        reflector::ObjectRef,
+        watcher,
+    },
+};
+use serde::de::DeserializeOwned;
+
+use super::{Context, End, policy::Classed, unreadable};
+use crate::{api::names, error::Class, k8s::K8sError};
+
+/// Objects of a kind as the settings want them: of one namespace, or of all.
+pub fn api<K>(ctx: &Context) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    let client = ctx.kube.client().clone();
+    match &ctx.settings.namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// Which objects of a controller's own kind are watched.
+pub fn own(ctx: &Context) -> watcher::Config {
+    match &ctx.settings.watch_filter {
+        Some(filter) => watcher::Config::default().labels(&format!("{}={filter}", names::WATCH_FILTER_LABEL)),
+        None => watcher::Config::default(),
+    }
+}
+
+/// Reconciles an object, if it can be read.
+pub async fn drive<K, E, F>(
+    kind: &'static str,
+    object: Arc<DeserializeGuard<K>>,
+    ctx: Arc<Context>,
+    reconcile: impl FnOnce(Arc<K>, Arc<Context>) -> F,
+) -> Result<Action, E>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
+    E: Classed + From<K8sError>,
+    F: Future<Output = Result<Action, E>>,
+{
+    let finish = ctx.meter.begin(kind);
+    let outcome = match &object.0 {
+        Ok(readable) => reconcile(Arc::new(readable.clone()), ctx.clone()).await,
+        Err(invalid) => match unreadable::tell::<K>(invalid, &ctx).await {
+            Ok(()) => Ok(Action::await_change()),
+            Err(error) => Err(error.into()),
+        },
+    };
+    match &outcome {
+        Ok(_) => {
+            ctx.attempts.went_well(&key(kind, object.meta()));
+            finish(End::Done);
+        }
+        Err(error) => finish(End::Failed(error.class())),
+    }
+    outcome
+}
+
+/// When an object is looked at again after an error.
+pub fn policy<K, E>(kind: &'static str, object: &DeserializeGuard<K>, error: &E, ctx: &Context) -> Action
+where
+    K: Resource<DynamicType = ()>,
+    E: Classed,
+{
+    let key = key(kind, object.meta());
+    let (class, category) = (error.class(), error.category());
+    let why = whole(error);
+    match class {
+        Class::Waiting | Class::Conflict => tracing::debug!(object = key, category, why, "later"),
+        Class::Invalid | Class::Transient => tracing::warn!(object = key, category, why, "did not work"),
+        Class::Terminal => tracing::error!(object = key, category, why, "needs a person"),
+    }
+    ctx.attempts.failed(&key, class)
+}
+
+/// Logs what a controller says of itself; the outcome of each reconcile was logged already.
+pub fn log<K, E, W>(kind: &'static str, event: Result<(ObjectRef<K>, Action), ControllerError<E, W>>)
+where
+    K: Resource,
+    K::DynamicType: Debug,
+    E: Error + 'static,
+    W: Error + 'static,
+{
+    if let Err(error @ (ControllerError::QueueError(_) | ControllerError::RunnerError(_))) = event {
+        tracing::warn!(kind, why = whole(&error), "the watch stumbled");
+    }
+}
+
+fn key(kind: &str, meta: &kube::core::ObjectMeta) -> String {
+    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+    format!("{kind} {}/{}", namespace.unwrap_or_default(), name.unwrap_or_default())
+}
+
+/// An error with its causes.
+fn whole(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}: {cause}");
+        next = cause.source();
+    }
+    text
+}

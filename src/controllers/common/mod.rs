@@ -1,0 +1,15 @@
+//! What all controllers need before they look at an object: whose it is, and whether it is to be left alone; and after:
+//! when it is looked at again.
+
+pub mod applied;
+pub mod cluster;
+pub mod context;
+pub mod drive;
+pub mod family;
+pub mod gate;
+pub mod identity;
+pub mod policy;
+pub mod unreadable;
+pub mod workspace;
+
+pub use context::{Context, End, Meter, Settings};

@@ -1,0 +1,234 @@
+//! `CAPTControlPlane`: one EKS cluster by one workspace, its Fargate profiles by one each, and the way to its API. The
+//! control plane of contract v1beta2.
+//!
+//! Writes its own objects and what it makes, and never a Cluster. Nothing in a reconcile waits for terraform or for AWS:
+//! what AWS says is asked for in the background ([`look`]).
+
+mod act;
+mod build;
+mod context;
+mod decide;
+mod delete;
+mod dereference;
+mod endpoint;
+mod fargate;
+#[cfg(test)]
+mod fixtures;
+mod kubeconfig;
+pub mod look;
+mod news;
+mod phase;
+mod picture;
+mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod version;
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::{ResourceExt as _, api::DynamicObject, runtime::controller::Action};
+use thiserror::Error;
+
+pub use self::{context::Context, watch::run};
+use self::{
+    act::{Acted, Removed},
+    decide::Curiosity,
+    look::When,
+    picture::Picture,
+    status::Moment,
+};
+use super::common::{
+    cluster::{ClusterView, owner as owner_reference},
+    gate::{self, Gate},
+    policy::Classed,
+};
+use crate::{
+    api::{CaptControlPlane, CaptControlPlaneStatus, names},
+    error::Class,
+    k8s::{K8sError, Written},
+};
+
+/// How often something is looked at that no watch tells of.
+const NET: Duration = Duration::from_mins(10);
+/// How often a wait looks whether what it waits for is there.
+const WAITING_NET: Duration = Duration::from_secs(30);
+/// The least pause before another look.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// Why a control plane is not looked after.
+#[derive(Debug, Error)]
+pub enum CaptControlPlaneError {
+    /// Something that the object refers to could not be read.
+    #[error("cannot read what belongs to the CAPTControlPlane")]
+    Dereference(#[source] K8sError),
+    /// The finalizer could not be set.
+    #[error("cannot hold the CAPTControlPlane")]
+    Hold(#[source] K8sError),
+    /// What was decided could not be done.
+    #[error("cannot look after what belongs to the CAPTControlPlane")]
+    Act(#[source] K8sError),
+    /// What belongs to it could not be removed.
+    #[error("cannot remove what belongs to the CAPTControlPlane")]
+    Remove(#[source] K8sError),
+    /// The status could not be written.
+    #[error("cannot write the status of the CAPTControlPlane")]
+    Status(#[source] K8sError),
+    /// What is wrong with an object that cannot be read could not be told.
+    #[error("cannot tell what is wrong with the CAPTControlPlane")]
+    Unreadable(#[from] K8sError),
+}
+
+impl Classed for CaptControlPlaneError {
+    fn class(&self) -> Class {
+        let (Self::Dereference(error)
+        | Self::Hold(error)
+        | Self::Act(error)
+        | Self::Remove(error)
+        | Self::Status(error)
+        | Self::Unreadable(error)) = self;
+        error.class()
+    }
+
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Dereference(_) => "dereference",
+            Self::Hold(_) => "hold",
+            Self::Act(_) => "act",
+            Self::Remove(_) => "remove",
+            Self::Status(_) => "status",
+            Self::Unreadable(_) => "unreadable",
+        }
+    }
+}
+
+/// Looks after one control plane.
+pub async fn reconcile(
+    object: Arc<CaptControlPlane>,
+    ctx: Arc<Context>,
+) -> Result<Action, CaptControlPlaneError> {
+    let (meta, filter) = (&object.metadata, ctx.common.settings.watch_filter.as_deref());
+    if !gate::passes(meta, filter) {
+        return Ok(Action::await_change());
+    }
+    let owner = dereference::owner(&object, &ctx.common).await.map_err(CaptControlPlaneError::Dereference)?;
+    let view = owner.as_ref().map(ClusterView::of);
+    let (old, at) = (object.status.clone().unwrap_or_default(), moment(&object, &ctx));
+    match (gate::gate(meta, view.as_ref(), filter), owner) {
+        (Gate::NotOurs | Gate::Moving, _) => {}
+        (Gate::Paused, _) => write(&object, &status::paused(&old, at), &ctx).await?,
+        (Gate::Open, _) if meta.deletion_timestamp.is_some() => return remove(&object, &ctx).await,
+        (Gate::Open, Some(owner)) => return keep(&object, &owner, &ctx).await,
+        (Gate::Open | Gate::WaitingForOwner, _) => {
+            write(&object, &status::waiting_for_owner(&old, at, &missing_owner(&object)), &ctx).await?;
+        }
+    }
+    Ok(Action::await_change())
+}
+
+/// A control plane that shall be there.
+async fn keep(
+    object: &CaptControlPlane,
+    owner: &DynamicObject,
+    ctx: &Context,
+) -> Result<Action, CaptControlPlaneError> {
+    // hold (client required)
+    let held = ctx.common.kube.add_finalizer(object, names::CONTROL_PLANE_FINALIZER).await;
+    let object = held.map_err(CaptControlPlaneError::Hold)?;
+    // dereference (client required, read only)
+    let seen = dereference::look(&object, owner, &ctx.common).await;
+    let seen = seen.map_err(CaptControlPlaneError::Dereference)?;
+    // validate, decide (no client required)
+    let look = ctx.looks.known(&object.uid().unwrap_or_default());
+    let at = moment(&object, ctx);
+    let mut picture = Picture::of(&object, &seen, &look, &ctx.limits, at.now);
+    let decision = decide::decide(&picture);
+    let curiosity = decide::curiosity(&picture, ctx.poll);
+    // act (client required)
+    let acted = act::carry_out(object.clone(), decision, ctx).await.map_err(CaptControlPlaneError::Act)?;
+    let Acted { object: now, refused, trouble } = acted;
+    // status (no client required, but to write it)
+    picture.refuse(refused);
+    let at = Moment { generation: now.metadata.generation, ..at };
+    write(&now, &status::observed(&picture, at), ctx).await?;
+    ask(&now, curiosity.as_ref(), ctx);
+    match trouble {
+        Some(error) => Err(CaptControlPlaneError::Act(error)),
+        None => Ok(again(&picture, curiosity.as_ref())),
+    }
+}
+
+/// Asks the world in the background, if it is time.
+fn ask(object: &CaptControlPlane, curiosity: Option<&Curiosity>, ctx: &Context) {
+    if let Some(Curiosity { question, when: When::Now }) = curiosity {
+        let uid = object.uid().unwrap_or_default();
+        let cloud = Arc::clone(&ctx.cloud);
+        ctx.looks.ask(&uid, question.clone(), cloud, (ctx.common.clock, ctx.waker(object)));
+    }
+}
+
+/// When to look again if nothing happens.
+fn again(picture: &Picture<'_>, curiosity: Option<&Curiosity>) -> Action {
+    let deadline = status::deadline(picture);
+    let wake = decide::wake(picture, curiosity, deadline.as_slice());
+    let left = |then: Timestamp| Duration::try_from(then.duration_since(picture.now)).unwrap_or_default();
+    // An identity that is made later is told by no watch.
+    let net = if picture.seen.principal.is_err() { WAITING_NET } else { NET };
+    Action::requeue(wake.map_or(net, |then| left(then).clamp(LEAST, net)))
+}
+
+/// A control plane that goes.
+async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, CaptControlPlaneError> {
+    if !object.finalizers().iter().any(|it| it == names::CONTROL_PLANE_FINALIZER) {
+        return Ok(Action::await_change());
+    }
+    loop {
+        // dereference (client required, read only)
+        let remains = dereference::remains(object, &ctx.common).await;
+        let remains = remains.map_err(CaptControlPlaneError::Dereference)?;
+        // decide (no client required), act (client required)
+        let removed = act::tear_down(object, delete::next(&remains), ctx).await;
+        match removed.map_err(CaptControlPlaneError::Remove)? {
+            Removed::Released => return Ok(Action::await_change()),
+            Removed::Next => {}
+            Removed::Waiting { reason, why } => {
+                let old = object.status.clone().unwrap_or_default();
+                let left = delete::profiles(object, &remains);
+                let new = status::deleting(&old, moment(object, ctx), (reason, &why), left);
+                write(object, &new, ctx).await?;
+                return Ok(Action::requeue(WAITING_NET));
+            }
+        }
+    }
+}
+
+fn missing_owner(object: &CaptControlPlane) -> String {
+    match owner_reference(&object.metadata) {
+        None => "no Cluster has set its owner reference yet".to_owned(),
+        Some(owner) => format!("Cluster {} with uid {} does not exist", owner.name, owner.uid),
+    }
+}
+
+fn moment(object: &CaptControlPlane, ctx: &Context) -> Moment {
+    Moment { generation: object.metadata.generation, now: (ctx.common.clock)() }
+}
+
+/// Writes the status if it says something new, and tells what is worth telling.
+async fn write(
+    object: &CaptControlPlane,
+    new: &CaptControlPlaneStatus,
+    ctx: &Context,
+) -> Result<(), CaptControlPlaneError> {
+    let old = object.status.as_ref();
+    let written = ctx.common.kube.write_status(object, old, new).await;
+    if written.map_err(CaptControlPlaneError::Status)? == Written::Changed {
+        let before = old.cloned().unwrap_or_default();
+        for one in news::news(&before, new) {
+            ctx.common.events.tell(object, one).await;
+        }
+        tracing::debug!(namespace = object.namespace(), name = object.name_any(), phase = ?new.phase, "status");
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! What is worth an event: the difference between what was said of a control plane and what is said now. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{
+    api::{CaptControlPlaneStatus, conditions::types},
+    k8s::{
+        conditions::{find, is_true},
+        events::News,
+    },
+};
+
+/// What we do when we tell.
+const ACTION: &str = "Reconcile";
+/// Something works again.
+const RECOVERED: &str = "Recovered";
+/// Its work goes on.
+const UNPAUSED: &str = "Unpaused";
+
+/// Conditions whose beginning is good news, and the sentence for it.
+const GOOD: [(&str, &str); 5] = [
+    (types::EKS_CLUSTER_READY, "the EKS cluster is ACTIVE"),
+    (types::KUBECONFIG_READY, "the kubeconfig is written"),
+    (types::INITIALIZED, "the API server answers"),
+    (types::FARGATE_PROFILES_READY, "all Fargate profiles are ACTIVE"),
+    (types::READY, "everything asked for exists"),
+];
+
+/// Conditions whose end somebody should look at, after they held.
+const LOST: [&str; 3] = [types::EKS_CLUSTER_READY, types::AVAILABLE, types::KUBECONFIG_READY];
+
+/// What is worth telling.
+pub(super) fn news(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Vec<News> {
+    let mut all = Vec::new();
+    for (type_, sentence) in GOOD {
+        if turned(old, new, type_).is_some() {
+            all.push(News::normal(ACTION, type_, sentence));
+        }
+    }
+    let is_going = is_true(&new.conditions, types::DELETING);
+    for type_ in LOST {
+        let held = is_true(&old.conditions, type_) && !is_going;
+        if let Some(lost) = find(&new.conditions, type_).filter(|it| held && it.status == "False") {
+            all.push(News::warning(ACTION, "NotReady", format!("{type_}: {}: {}", lost.reason, lost.message)));
+        }
+    }
+    all.extend(failures(old, new));
+    if let Some(failed) = turned(old, new, types::FARGATE_PROFILE_FAILED) {
+        all.push(News::warning(ACTION, types::FARGATE_PROFILE_FAILED, failed.message.clone()));
+    }
+    if let Some(rolling) = turned(old, new, types::ROLLING_OUT) {
+        all.push(News::normal(ACTION, types::ROLLING_OUT, rolling.message.clone()));
+    }
+    if let Some(paused) = turned(old, new, types::PAUSED) {
+        all.push(News::normal(ACTION, types::PAUSED, paused.message.clone()));
+    } else if is_true(&old.conditions, types::PAUSED) && !is_true(&new.conditions, types::PAUSED) {
+        all.push(News::normal(ACTION, UNPAUSED, "no longer paused"));
+    }
+    let before = find(&old.conditions, types::DELETING).filter(|it| it.status == "True");
+    let going = find(&new.conditions, types::DELETING).filter(|it| it.status == "True");
+    if let Some(going) = going.filter(|it| before.is_none_or(|before| before.reason != it.reason)) {
+        all.push(News::normal(ACTION, types::DELETING, going.message.clone()));
+    }
+    all
+}
+
+fn failures(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Option<News> {
+    match (&old.failure_reason, &new.failure_reason) {
+        (before, Some(reason)) if before.as_ref() != Some(reason) => {
+            let why = new.failure_message.as_deref().unwrap_or_default();
+            Some(News::warning(ACTION, types::FAILED, format!("{reason}: {why}")))
+        }
+        (Some(reason), None) => Some(News::normal(ACTION, RECOVERED, format!("{reason} is over"))),
+        _ => None,
+    }
+}
+
+/// A condition that holds now and did not before.
+fn turned<'a>(
+    old: &CaptControlPlaneStatus,
+    new: &'a CaptControlPlaneStatus,
+    type_: &str,
+) -> Option<&'a Condition> {
+    find(&new.conditions, type_).filter(|it| it.status == "True" && !is_true(&old.conditions, type_))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::conditions::reasons,
+        k8s::conditions::{Said, set},
+    };
+
+    fn status(said: &[Said], failure: Option<&str>) -> CaptControlPlaneStatus {
+        let failure_reason = failure.map(ToOwned::to_owned);
+        let mut status = CaptControlPlaneStatus { failure_reason, ..CaptControlPlaneStatus::default() };
+        for one in said {
+            let _ = set(&mut status.conditions, one.clone(), None, jiff::Timestamp::UNIX_EPOCH);
+        }
+        status
+    }
+
+    fn reasons_of(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Vec<&'static str> {
+        news(old, new).into_iter().map(|it| it.reason).collect()
+    }
+
+    #[test]
+    fn every_transition_is_told_once_and_what_was_never_there_is_no_loss() {
+        let nothing = status(&[], None);
+        let good = status(&[Said::yes(types::EKS_CLUSTER_READY, reasons::READY, "")], None);
+        let bad = status(&[Said::no(types::EKS_CLUSTER_READY, reasons::EKS_NOT_FOUND, "gone")], None);
+        assert_eq!(reasons_of(&nothing, &bad), [""; 0]);
+        assert_eq!(reasons_of(&nothing, &good), ["EKSClusterReady"]);
+        assert_eq!(reasons_of(&good, &good), [""; 0]);
+        assert_eq!(reasons_of(&good, &bad), ["NotReady"]);
+        let failed = status(&[], Some("WorkspaceError"));
+        assert_eq!(reasons_of(&nothing, &failed), ["Failed"]);
+        assert_eq!(reasons_of(&failed, &nothing), ["Recovered"]);
+    }
+
+    #[test]
+    fn each_step_of_a_deletion_is_told_and_nothing_else_then() {
+        let held = status(&[Said::yes(types::AVAILABLE, reasons::AVAILABLE, "")], None);
+        let step = |reason| {
+            status(&[Said::yes(types::DELETING, reason, "x"), Said::no(types::AVAILABLE, reasons::DELETING, "x")], None)
+        };
+        let (first, second) = (step("WaitingForFargateProfilesDeletion"), step("WaitingForEKSClusterDeletion"));
+        assert_eq!(reasons_of(&held, &first), ["Deleting"]);
+        assert_eq!(reasons_of(&first, &second), ["Deleting"]);
+        assert_eq!(reasons_of(&second, &second), [""; 0]);
+    }
+}

@@ -1,0 +1,56 @@
+//! The phase: one word for people, from the conditions and nothing else. Pure.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{
+    api::{Phase, conditions::types},
+    k8s::conditions::is_true,
+};
+
+/// The phase of an object with these conditions.
+pub fn phase(conditions: &[Condition], is_deleting: bool) -> Phase {
+    if is_deleting {
+        Phase::Deleting
+    } else if is_true(conditions, types::FAILED) {
+        Phase::Failed
+    } else if is_true(conditions, types::READY) {
+        Phase::Ready
+    } else if is_true(conditions, types::INITIALIZED) {
+        Phase::Updating
+    } else {
+        Phase::Creating
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::conditions::reasons,
+        k8s::conditions::{Said, set},
+    };
+
+    fn of(true_ones: &[&'static str], is_deleting: bool) -> Phase {
+        let mut conditions = Vec::new();
+        for type_ in true_ones {
+            let _ = set(&mut conditions, Said::yes(type_, reasons::READY, ""), None, jiff::Timestamp::UNIX_EPOCH);
+        }
+        phase(&conditions, is_deleting)
+    }
+
+    #[test]
+    fn every_phase_has_its_conditions() {
+        let table: [(&[&'static str], bool, Phase); 7] = [
+            (&[], false, Phase::Creating),
+            (&[types::CREATING], false, Phase::Creating),
+            (&[types::INITIALIZED, types::AVAILABLE], false, Phase::Updating),
+            (&[types::INITIALIZED, types::READY], false, Phase::Ready),
+            (&[types::INITIALIZED, types::AVAILABLE, types::FAILED], false, Phase::Failed),
+            (&[types::FAILED], false, Phase::Failed),
+            (&[types::INITIALIZED, types::READY, types::FAILED], true, Phase::Deleting),
+        ];
+        for (conditions, is_deleting, expected) in table {
+            assert_eq!(of(conditions, is_deleting), expected, "{conditions:?}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The Cluster kind where Cluster API is absent: plays the part of its Cluster controller, exactly.
+//!
+//! It must not run beside Cluster API; who wires the controllers decides. The objects that a Cluster refers to get its
+//! owner reference and label, their latches and conditions are reflected, their endpoint and zones are copied, and in the
+//! end they are deleted in order: the control plane, then the network.
+
+mod act;
+mod decide;
+mod dereference;
+#[cfg(test)]
+mod fixtures;
+pub mod kind;
+mod part;
+mod status;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use kube::{ResourceExt as _, runtime::controller::Action};
+use thiserror::Error;
+
+use self::{
+    dereference::Seen,
+    kind::{Cluster, ClusterStatus},
+    part::Part,
+    status::Moment,
+};
+pub use self::watch::run;
+use super::common::{Context, gate, policy::Classed};
+use crate::{
+    api::{conditions::types, names},
+    error::Class,
+    k8s::{K8sError, Written, conditions::is_true, events::News},
+};
+
+/// When an object that is not there is looked for again.
+const MISSING: Duration = Duration::from_secs(30);
+/// How often something is looked at that no watch tells of.
+const NET: Duration = Duration::from_mins(10);
+
+/// Why a Cluster is not looked after.
+#[derive(Debug, Error)]
+pub enum ClusterError {
+    /// The finalizer could not be set or taken off.
+    #[error("cannot hold or release the Cluster")]
+    Hold(#[source] K8sError),
+    /// What it refers to could not be read.
+    #[error("cannot read what the Cluster refers to")]
+    Dereference(#[source] K8sError),
+    /// What it refers to could not be written.
+    #[error("cannot claim what the Cluster refers to")]
+    Claim(#[source] K8sError),
+    /// The endpoint could not be written.
+    #[error("cannot write the endpoint of the Cluster")]
+    Endpoint(#[source] K8sError),
+    /// What it refers to could not be deleted.
+    #[error("cannot delete what the Cluster refers to")]
+    Remove(#[source] K8sError),
+    /// The status could not be written.
+    #[error("cannot write the status of the Cluster")]
+    Status(#[source] K8sError),
+    /// What is wrong with an object that cannot be read could not be told.
+    #[error("cannot tell what is wrong with the Cluster")]
+    Unreadable(#[from] K8sError),
+}
+
+impl Classed for ClusterError {
+    fn class(&self) -> Class {
+        let (Self::Hold(error)
+        | Self::Dereference(error)
+        | Self::Claim(error)
+        | Self::Endpoint(error)
+        | Self::Remove(error)
+        | Self::Status(error)
+        | Self::Unreadable(error)) = self;
+        error.class()
+    }
+
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Hold(_) => "hold",
+            Self::Dereference(_) => "dereference",
+            Self::Claim(_) => "claim",
+            Self::Endpoint(_) => "endpoint",
+            Self::Remove(_) => "remove",
+            Self::Status(_) => "status",
+            Self::Unreadable(_) => "unreadable",
+        }
+    }
+}
+
+/// Looks after one Cluster.
+pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Action, ClusterError> {
+    let (meta, old) = (&cluster.metadata, cluster.status.clone().unwrap_or_default());
+    let going = meta.deletion_timestamp.is_some();
+    let moving = going && gate::has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION);
+    if moving || !gate::passes(meta, ctx.settings.watch_filter.as_deref()) {
+        return Ok(Action::await_change());
+    }
+    if let Some(why) = pause(&cluster) {
+        write(&cluster, &status::paused(&old, moment(&cluster, &ctx), why), &ctx).await?;
+        return Ok(Action::await_change());
+    }
+    if !going && !act::is_held(&cluster) {
+        ctx.kube.add_finalizer(&*cluster, act::FINALIZER).await.map_err(ClusterError::Hold)?;
+        return Ok(Action::await_change());
+    }
+    // dereference, claim: both parts, always (client required)
+    let mut seen = dereference::look(&cluster, &ctx).await.map_err(ClusterError::Dereference)?;
+    act::claim(&cluster, &mut seen, &ctx).await.map_err(ClusterError::Claim)?;
+    if going { remove(&cluster, &seen, &ctx).await } else { keep(&cluster, &seen, &ctx).await }
+}
+
+/// A Cluster that shall be there.
+async fn keep(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, ClusterError> {
+    let endpoint = decide::endpoint(cluster, seen);
+    let cluster = act::set_endpoint(cluster.clone(), endpoint, ctx).await.map_err(ClusterError::Endpoint)?;
+    let new = status::observed(&cluster, seen, None, moment(&cluster, ctx));
+    write(&cluster, &new, ctx).await?;
+    let missing = |part: &Part| matches!(part, Part::Missing { .. } | Part::Unusable { .. });
+    let soon = missing(&seen.infrastructure) || missing(&seen.control_plane);
+    Ok(Action::requeue(if soon { MISSING } else { NET }))
+}
+
+/// A Cluster that goes.
+async fn remove(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, ClusterError> {
+    let waits = act::remove(decide::removal(seen), ctx).await.map_err(ClusterError::Remove)?;
+    let Some((reason, why)) = waits else {
+        ctx.kube.remove_finalizers(cluster, &[act::FINALIZER]).await.map_err(ClusterError::Hold)?;
+        return Ok(Action::await_change());
+    };
+    let new = status::observed(cluster, seen, Some((reason, &why)), moment(cluster, ctx));
+    write(cluster, &new, ctx).await?;
+    Ok(Action::requeue(MISSING))
+}
+
+/// Why a Cluster is left alone.
+fn pause(cluster: &Cluster) -> Option<&'static str> {
+    if cluster.spec.paused == Some(true) {
+        return Some("spec.paused is true");
+    }
+    gate::has_annotation(&cluster.metadata, names::PAUSED_ANNOTATION)
+        .then_some("the annotation cluster.x-k8s.io/paused is set")
+}
+
+fn moment(cluster: &Cluster, ctx: &Context) -> Moment {
+    Moment { generation: cluster.metadata.generation, now: (ctx.clock)() }
+}
+
+/// Writes the status if it says something new, and tells what is worth telling.
+async fn write(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> Result<(), ClusterError> {
+    let old = cluster.status.as_ref();
+    let written = ctx.kube.write_status(cluster, old, new).await.map_err(ClusterError::Status)?;
+    if written == Written::Changed {
+        let before = old.cloned().unwrap_or_default();
+        for (type_, what) in [
+            (types::INFRASTRUCTURE_READY, "the network is ready"),
+            (types::CONTROL_PLANE_INITIALIZED, "the control plane answered"),
+            (types::AVAILABLE, "the cluster can be used"),
+            (types::PAUSED, "nobody acts on it while it is paused"),
+            (types::DELETING, "it is being deleted"),
+        ] {
+            if is_true(&new.conditions, type_) && !is_true(&before.conditions, type_) {
+                ctx.events.tell(cluster, News::normal("Reconcile", type_, what)).await;
+            }
+        }
+        tracing::debug!(namespace = cluster.namespace(), name = cluster.name_any(), phase = new.phase, "status");
+    }
+    Ok(())
+}

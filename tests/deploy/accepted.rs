@@ -1,0 +1,168 @@
+//! The manifests before an API server: taken without an unknown field, and the rights that they give enforced.
+
+use std::collections::BTreeSet;
+
+use embedded_kube::{cluster::EmbeddedKube, faults::Logged, request::User};
+use http::Request;
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    core::v1::{Pod, Secret},
+    networking::v1::NetworkPolicy,
+};
+use kube::{
+    Api, Client,
+    api::{
+        ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+        PostParams,
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    rbac::{Asked, compare, grants},
+    rendered::{OVERLAYS, rendered, title},
+};
+
+async fn server() -> EmbeddedKube {
+    EmbeddedKube::builder().in_memory().start().await.unwrap()
+}
+
+/// The path of an object, and whether the server has its kind.
+fn path(object: &Value) -> Option<String> {
+    let plural = match object["kind"].as_str().unwrap() {
+        "CustomResourceDefinition" => "customresourcedefinitions",
+        "Namespace" => "namespaces",
+        "ServiceAccount" => "serviceaccounts",
+        "ClusterRole" => "clusterroles",
+        "ClusterRoleBinding" => "clusterrolebindings",
+        "Role" => "roles",
+        "RoleBinding" => "rolebindings",
+        "Service" => "services",
+        "Deployment" => "deployments",
+        // Judged by their types below.
+        "NetworkPolicy" | "ValidatingWebhookConfiguration" => return None,
+        other => panic!("say where {other} is"),
+    };
+    let version = object["apiVersion"].as_str().unwrap();
+    let root = if version == "v1" { "/api/v1".to_owned() } else { format!("/apis/{version}") };
+    let meta = &object["metadata"];
+    let namespace = meta["namespace"].as_str().map(|it| format!("/namespaces/{it}")).unwrap_or_default();
+    Some(format!("{root}{namespace}/{plural}/{}", meta["name"].as_str().unwrap()))
+}
+
+/// Applies the objects as `kubectl apply --server-side` does, strictly.
+async fn apply(client: &Client, objects: &[Value]) {
+    for object in objects {
+        let Some(path) = path(object) else { continue };
+        let request = Request::patch(format!("{path}?fieldManager=kubectl&fieldValidation=Strict"))
+            .header("Content-Type", "application/apply-patch+yaml")
+            .body(serde_json::to_vec(object).unwrap())
+            .unwrap();
+        let answer: Result<Value, _> = client.request(request).await;
+        answer.unwrap_or_else(|error| panic!("{}: {error}", title(object)));
+    }
+}
+
+#[tokio::test]
+async fn every_object_is_taken_without_an_unknown_field() {
+    for overlay in OVERLAYS {
+        let kube = server().await;
+        apply(&kube.client(), &rendered(overlay)).await;
+    }
+}
+
+#[test]
+fn kinds_that_the_server_lacks_have_no_unknown_field_either() {
+    fn check<T: DeserializeOwned + Serialize>(object: &Value) {
+        let typed: T = serde_json::from_value(object.clone()).unwrap();
+        assert_eq!(
+            serde_json::to_value(typed).unwrap(),
+            *object,
+            "a field was lost, or is written otherwise"
+        );
+    }
+    let mut seen = 0;
+    for object in OVERLAYS.iter().flat_map(|overlay| rendered(overlay)).filter(|it| path(it).is_none()) {
+        seen += 1;
+        match object["kind"].as_str().unwrap() {
+            "NetworkPolicy" => check::<NetworkPolicy>(&object),
+            _ => check::<ValidatingWebhookConfiguration>(&object),
+        }
+    }
+    assert!(seen > 0);
+}
+
+const USER: &str = "system:serviceaccount:capt-system:capt";
+
+/// The operator's client, with the rights of its account and no others.
+fn operator(kube: &EmbeddedKube) -> Client {
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:capt-system", "system:authenticated"];
+    kube.client_as(User {
+        name: USER.to_owned(),
+        groups: groups.map(str::to_owned).to_vec(),
+        ..User::default()
+    })
+}
+
+#[track_caller]
+fn forbidden<T: std::fmt::Debug>(answer: Result<T, kube::Error>) {
+    match answer {
+        Err(kube::Error::Api(status)) => assert_eq!(status.code, 403, "{status:?}"),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn clusters(client: &Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
+    Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&kind))
+}
+
+/// A server with the rights of the base, the Cluster kind as Cluster API would bring it, and one Cluster.
+async fn ground() -> EmbeddedKube {
+    let kube = server().await;
+    let standalone = rendered("standalone").into_iter().filter(|it| it["kind"] == "CustomResourceDefinition");
+    apply(&kube.client(), &standalone.collect::<Vec<_>>()).await;
+    apply(&kube.client(), &rendered("base")).await;
+    let cluster = json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": { "name": "demo" }, "spec": { "paused": true },
+    });
+    let cluster = serde_json::from_value(cluster).unwrap();
+    clusters(&kube.client()).create(&PostParams::default(), &cluster).await.unwrap();
+    kube
+}
+
+#[tokio::test]
+async fn the_account_of_the_pod_can_do_its_work_and_not_more() {
+    let kube = ground().await;
+    let us = operator(&kube);
+    let secrets: Api<Secret> = Api::namespaced(us.clone(), "default");
+    let mut secret = Secret::default();
+    secret.metadata.name = Some("state".to_owned());
+    secrets.create(&PostParams::default(), &secret).await.unwrap();
+    secrets.delete("state", &DeleteParams::default()).await.unwrap();
+    let clusters = clusters(&us);
+    clusters.get("demo").await.unwrap();
+    clusters.list(&ListParams::default()).await.unwrap();
+
+    let params = PatchParams::default();
+    forbidden(clusters.patch("demo", &params, &Patch::Merge(json!({ "spec": { "paused": false } }))).await);
+    forbidden(clusters.patch_status("demo", &params, &Patch::Merge(json!({ "status": {} }))).await);
+    forbidden(clusters.delete("demo", &DeleteParams::default()).await);
+    let pods: Api<Pod> = Api::namespaced(us, "default");
+    forbidden(pods.list(&ListParams::default()).await);
+
+    agrees(&kube);
+}
+
+/// Our own reading of the rules says of every logged request what the server said.
+fn agrees(kube: &EmbeddedKube) {
+    let log = kube.requests().matching(|it| it.user == USER);
+    let (refused, done): (Vec<_>, Vec<_>) = log.iter().partition(|it| it.code == 403);
+    assert!(refused.len() >= 4 && done.len() >= 4, "{log:?}");
+    let asked = |logged: &[&Logged]| logged.iter().filter_map(|it| Asked::of(it)).collect::<BTreeSet<_>>();
+    let grants = grants(&rendered("base"), "capt-system", "capt");
+    assert_eq!(compare(&grants, &asked(&done)).refused, BTreeSet::new());
+    assert_eq!(compare(&grants, &asked(&refused)).refused.len(), asked(&refused).len());
+}

@@ -1,0 +1,92 @@
+//! The local AWS beside an operator.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+
+use capt::aws::Cloud;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::stage::cache;
+
+/// A local AWS of its own, as `capt aws start` makes one. It ends with the test.
+pub(crate) struct LocalAws {
+    data: TempDir,
+    pub(crate) endpoint: String,
+}
+
+impl LocalAws {
+    /// One in which clusters come and go in two seconds.
+    pub(crate) async fn start() -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let started = capt(data.path(), &["aws", "start"]);
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        let record = std::fs::read(data.path().join("local-aws/server.json")).unwrap();
+        let record: Value = serde_json::from_slice(&record).unwrap();
+        Self { data, endpoint: record["endpoint"].as_str().unwrap().to_owned() }
+    }
+
+    pub(crate) fn cloud(&self) -> Cloud {
+        Cloud::Local { endpoint: self.endpoint.clone() }
+    }
+
+    /// A call of the admin path.
+    #[expect(clippy::disallowed_methods, reason = "a person types curl")]
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: &Value) -> Value {
+        let url = format!("{}/_capt/{path}", self.endpoint);
+        let mut command = Command::new("curl");
+        command.args(["-sS", "-f", "-X", method, &url]);
+        if !body.is_null() {
+            command.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+        }
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        assert!(output.status.success(), "{method} {path}: {output:?}");
+        serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+    }
+
+    /// Everything that exists, as `service/type/name`.
+    pub(crate) async fn inventory(&self) -> Vec<String> {
+        let all = self.admin("GET", "inventory", &Value::Null).await;
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let items = all["items"].as_array().unwrap().iter();
+        let mut names: Vec<String> = items
+            .map(|it| format!("{}/{}/{}", text(&it["service"]), text(&it["type"]), text(&it["name"])))
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// How often an operation of EKS was called, and how often it was refused.
+    pub(crate) async fn calls(&self, operation: &str) -> (usize, usize) {
+        let path = format!("calls?service=eks&operation={operation}");
+        let all = self.admin("GET", &path, &Value::Null).await;
+        let calls = all["calls"].as_array().or_else(|| all.as_array()).cloned().unwrap_or_default();
+        let refused = calls.iter().filter(|it| it["status"].as_u64().unwrap_or(0) >= 400).count();
+        (calls.len(), refused)
+    }
+
+    /// Names of the Fargate profiles that exist.
+    pub(crate) async fn profiles(&self) -> Vec<String> {
+        let all = self.inventory().await;
+        all.iter().filter_map(|it| it.strip_prefix("eks/fargate-profile/")).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for LocalAws {
+    fn drop(&mut self) {
+        let _stopped = capt(self.data.path(), &["aws", "stop"]);
+    }
+}
+
+/// `capt` as a person types it.
+#[expect(clippy::disallowed_methods, reason = "a test starts the command as its caller would")]
+fn capt(data: &Path, args: &[&str]) -> Output {
+    let program: PathBuf = env!("CARGO_BIN_EXE_capt").into();
+    Command::new(program).args(args).env("CAPT_DATA", data).env("CAPT_CACHE", cache()).output().unwrap()
+}
+
+/// How long a whole cluster may take on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_mins(6);

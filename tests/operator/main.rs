@@ -1,0 +1,14 @@
+//! The operator as a whole: real terraform, the embedded Kubernetes API, and where AWS is needed the local one.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
+mod cloud;
+mod clusters;
+mod stage;
+mod workspaces;

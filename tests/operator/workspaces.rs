@@ -1,0 +1,345 @@
+//! Workspaces alone: templates without a provider, so that a run takes a second.
+
+use std::time::Duration;
+
+use capt::api::{WorkspaceTemplate, WorkspaceTemplateApply, names};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, condition};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TEMPLATE: &str = r#"
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplate
+metadata: {name: greeter, namespace: default}
+spec:
+  template:
+    spec:
+      forProvider:
+        source: Inline
+        module: |
+          variable "greeting" { type = string }
+          resource "terraform_data" "it" { input = var.greeting }
+          output "greeting" { value = terraform_data.it.output }
+          output "secret" {
+            value     = "hidden"
+            sensitive = true
+          }
+          output "list" { value = ["a", "b"] }
+      writeConnectionSecretToRef: {name: greeter-out, namespace: default}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
+kind: WorkspaceTemplateApply
+metadata: {name: hello, namespace: default}
+spec:
+  templateRef: {name: greeter}
+  variables: {greeting: hello}
+"#;
+
+fn is_ready(object: &WorkspaceTemplateApply) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    condition(&status.conditions, "Ready", "True") && condition(&status.conditions, "Synced", "True")
+}
+
+async fn ready(stage: &Stage, name: &str) -> WorkspaceTemplateApply {
+    stage.until(name, PATIENCE, "ready", is_ready).await
+}
+
+async fn state_secrets(stage: &Stage) -> Vec<Secret> {
+    let params = ListParams::default().labels(names::STATE_LABEL);
+    stage.api::<Secret>("default").list(&params).await.unwrap().items
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_template_is_applied_its_outputs_are_published_and_it_goes_without_a_trace() {
+    let mut stage = Stage::without_aws().await;
+    stage.apply(TEMPLATE).await;
+    let made = ready(&stage, "hello").await;
+    let status = made.status.clone().unwrap();
+    assert_eq!(status.outputs["greeting"], "hello");
+    assert_eq!(status.outputs.get("secret"), None, "sensitive outputs are not shown");
+    assert_eq!(status.applied, Some(true));
+    let secret = stage.api::<Secret>("default").get("greeter-out").await.unwrap();
+    let data = secret.data.unwrap();
+    assert_eq!(data["secret"].0, b"hidden");
+    assert_eq!(data["list"].0, br#"["a","b"]"#);
+    assert!(!state_secrets(&stage).await.is_empty(), "the state is kept beside the object");
+
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    let change = Patch::Merge(json!({"spec": {"variables": {"greeting": "good morning"}}}));
+    api.patch("hello", &PatchParams::default(), &change).await.unwrap();
+    let is_changed = |it: &WorkspaceTemplateApply| {
+        is_ready(it) && it.status.as_ref().is_some_and(|status| status.outputs["greeting"] == "good morning")
+    };
+    stage.until("hello", PATIENCE, "changed", is_changed).await;
+
+    api.delete("hello", &DeleteParams::default()).await.unwrap();
+    stage.until_gone::<WorkspaceTemplateApply>("hello", PATIENCE).await;
+    assert!(state_secrets(&stage).await.is_empty(), "what was kept is gone with it");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settled_object_is_left_alone() {
+    let mut stage = Stage::without_aws().await;
+    stage.apply(TEMPLATE).await;
+    let made = ready(&stage, "hello").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let later = stage.workspace("hello").await;
+    assert_eq!(made.resource_version(), later.resource_version(), "{later:#?}");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_an_empty_disk_the_kept_state_comes_back_and_nothing_is_made_twice() {
+    let mut stage = Stage::without_aws().await;
+    stage.apply(TEMPLATE).await;
+    let made = ready(&stage, "hello").await;
+    stage.stop().await;
+    std::fs::remove_dir_all(stage.data()).unwrap();
+    stage.start().await;
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    let change = Patch::Merge(json!({"spec": {"variables": {"greeting": "still here"}}}));
+    api.patch("hello", &PatchParams::default(), &change).await.unwrap();
+    let is_changed = |it: &WorkspaceTemplateApply| {
+        is_ready(it) && it.status.as_ref().is_some_and(|status| status.outputs["greeting"] == "still here")
+    };
+    let after = stage.until("hello", PATIENCE, "changed", is_changed).await;
+    let plan = after.status.unwrap().plan.unwrap();
+    assert_eq!((plan.add, plan.change), (0, 1), "it is changed in place: {plan:?}");
+    assert_eq!(made.uid(), after.metadata.uid.clone());
+    stage.stop().await;
+}
+
+/// A workspace that writes its name to a file when it is made and when it is destroyed.
+fn recorder(stage: &Stage, namespace: &str, name: &str, more: &Value) -> Value {
+    let log = stage.dir.path().join("log");
+    let module = format!(
+        "resource \"terraform_data\" \"it\" {{\n  \
+           provisioner \"local-exec\" {{\n    command = \"echo made {name} >> {log}\"\n  }}\n  \
+           provisioner \"local-exec\" {{\n    when    = destroy\n    command = \"echo gone {name} >> {log}\"\n  }}\n}}\n\
+         output \"it\" {{ value = terraform_data.it.id }}\n",
+        log = log.display()
+    );
+    let mut spec = json!({
+        "templateRef": {"name": name},
+        "writeConnectionSecretToRef": {"name": format!("{name}-out"), "namespace": namespace},
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        spec[field] = value.clone();
+    }
+    json!([
+        {
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module}}}},
+        },
+        {
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        },
+    ])
+}
+
+async fn apply_all(stage: &Stage, objects: Value) {
+    for object in objects.as_array().unwrap() {
+        stage.apply_value(object.clone()).await;
+    }
+}
+
+fn log(stage: &Stage) -> Vec<String> {
+    let text = std::fs::read_to_string(stage.dir.path().join("log")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_on_another_goes_first_whatever_is_deleted_first() {
+    let mut stage = Stage::without_aws().await;
+    apply_all(&stage, recorder(&stage, "default", "below", &json!({}))).await;
+    let waits = json!({"waitForSecrets": [{"name": "below-out", "namespace": "default"}]});
+    apply_all(&stage, recorder(&stage, "default", "above", &waits)).await;
+    ready(&stage, "above").await;
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    for name in ["below", "above"] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    stage.until_gone::<WorkspaceTemplateApply>("below", PATIENCE).await;
+    assert_eq!(log(&stage), ["made below", "made above", "gone above", "gone below"]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p28_a_namespace_that_is_deleted_takes_its_state_only_after_the_destroy() {
+    let mut stage = Stage::without_aws().await;
+    stage.apply_value(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})).await;
+    apply_all(&stage, recorder(&stage, "team", "below", &json!({}))).await;
+    let waits = json!({"waitForSecrets": [{"name": "below-out", "namespace": "team"}]});
+    apply_all(&stage, recorder(&stage, "team", "above", &waits)).await;
+    let team = stage.api::<WorkspaceTemplateApply>("team");
+    stage
+        .eventually(PATIENCE, "both are ready", async || {
+            let all = team.list(&ListParams::default()).await.unwrap().items;
+            all.len() == 2 && all.iter().all(is_ready)
+        })
+        .await;
+    let namespaces: Api<Namespace> = Api::all(stage.client());
+    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
+    stage
+        .eventually(PATIENCE, "the namespace is gone", async || {
+            namespaces.get_opt("team").await.unwrap().is_none()
+        })
+        .await;
+    assert_eq!(log(&stage), ["made below", "made above", "gone above", "gone below"]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p11_a_template_in_use_is_held_and_a_destroy_does_without_it() {
+    let mut stage = Stage::without_aws().await;
+    apply_all(&stage, recorder(&stage, "default", "lonely", &json!({}))).await;
+    ready(&stage, "lonely").await;
+    let templates = stage.api::<WorkspaceTemplate>("default");
+    templates.delete("lonely", &DeleteParams::default()).await.unwrap();
+    let held = stage
+        .until::<WorkspaceTemplate>("lonely", PATIENCE, "held", |it| it.metadata.deletion_timestamp.is_some())
+        .await;
+    assert!(held.finalizers().iter().any(|it| it == names::TEMPLATE_FINALIZER));
+    // Somebody takes it away by force.
+    let force = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    templates.patch("lonely", &PatchParams::default(), &force).await.unwrap();
+    let told = |it: &WorkspaceTemplateApply| {
+        let status = it.status.clone().unwrap_or_default();
+        condition(&status.conditions, "Ready", "True") && condition(&status.conditions, "Synced", "False")
+    };
+    stage.until("lonely", PATIENCE, "told of its loss, and still ready", told).await;
+    // And the disk is gone, too.
+    stage.stop().await;
+    std::fs::remove_dir_all(stage.data()).unwrap();
+    stage.start().await;
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    api.delete("lonely", &DeleteParams::default()).await.unwrap();
+    stage.until_gone::<WorkspaceTemplateApply>("lonely", PATIENCE).await;
+    assert_eq!(log(&stage), ["made lonely", "gone lonely"]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p15_nothing_begins_while_paused_and_everything_right_after() {
+    let mut stage = Stage::without_aws().await;
+    stage.apply(TEMPLATE).await;
+    let made = ready(&stage, "hello").await;
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    let pause = Patch::Merge(json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: ""}},
+        "spec": {"variables": {"greeting": "later"}}}));
+    api.patch("hello", &PatchParams::default(), &pause).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let paused = stage.workspace("hello").await;
+    let run = |it: &WorkspaceTemplateApply| it.status.clone().unwrap().run.unwrap().id;
+    assert_eq!(run(&made), run(&paused), "a run began while paused");
+    let resume = Patch::Merge(json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: null}}}));
+    api.patch("hello", &PatchParams::default(), &resume).await.unwrap();
+    let begun = |it: &WorkspaceTemplateApply| run(it) != run(&made);
+    stage.until("hello", Duration::from_secs(2), "begun again", begun).await;
+    ready(&stage, "hello").await;
+    stage.stop().await;
+}
+
+/// What the Synced condition of an object says.
+async fn refused(stage: &Stage, name: &str, reason: &str) -> String {
+    let is = |it: &WorkspaceTemplateApply| {
+        let status = it.status.clone().unwrap_or_default();
+        status.conditions.iter().any(|it| it.type_ == "Synced" && it.status == "False" && it.reason == reason)
+    };
+    let found: WorkspaceTemplateApply = stage.until(name, PATIENCE, reason, is).await;
+    let status = found.status.unwrap();
+    status.conditions.iter().find(|it| it.type_ == "Synced").unwrap().message.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_gets_a_condition_and_starts_nothing() {
+    let mut stage = Stage::without_aws().await;
+    let object = |name: &str, spec: Value| {
+        json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+            "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    };
+    stage
+        .apply_value(json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "garbage", "namespace": "default"}, "stringData": {"subnets": "hunter2"}}))
+        .await;
+    stage
+        .apply_value(json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "private", "namespace": "kube-system"}, "stringData": {"x": "y"}}))
+        .await;
+    let from = |secret: &str, namespace: &str, key: &str| {
+        json!({"module": "fargate", "region": "eu-central-1", "inputsFrom": [{"input": "private_subnets",
+            "secretRef": {"name": secret, "namespace": namespace}, "key": key, "format": "JSON"}]})
+    };
+    stage.apply_value(object("garbage", from("garbage", "default", "subnets"))).await;
+    let said = refused(&stage, "garbage", "InvalidInput").await;
+    assert!(said.contains("is not JSON") && !said.contains("hunter2"), "{said}");
+    stage.apply_value(object("missing-key", from("garbage", "default", "nothing"))).await;
+    assert!(refused(&stage, "missing-key", "InvalidInput").await.contains("is missing"));
+    stage.apply_value(object("stranger", from("private", "kube-system", "x"))).await;
+    assert!(refused(&stage, "stranger", "ReferenceNotGranted").await.contains("allow-references-from"));
+    stage.apply_value(object("waiting", from("not-there", "default", "x"))).await;
+    assert!(refused(&stage, "waiting", "WaitingForSecrets").await.contains("default/not-there"));
+    stage.apply_value(object("no-template", json!({"templateRef": {"name": "nowhere"}}))).await;
+    assert!(refused(&stage, "no-template", "WorkspaceTemplateNotFound").await.contains("default/nowhere"));
+    let identity =
+        json!({"module": "vpc", "region": "eu-central-1", "inputs": {}, "identityRef": {"name": "theirs"}});
+    stage.apply_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTIdentity",
+        "metadata": {"name": "theirs"}, "spec": {"source": "Default", "allowedNamespaces": {"list": ["other"]}}})).await;
+    stage.apply_value(object("not-allowed", identity)).await;
+    assert!(refused(&stage, "not-allowed", "IdentityNotAllowed").await.contains("allowedNamespaces"));
+    let all = stage.api::<WorkspaceTemplateApply>("default").list(&ListParams::default()).await.unwrap();
+    assert!(all.items.iter().all(|it| it.status.clone().unwrap_or_default().run.is_none()), "nothing ran");
+    // What is not made can go.
+    for it in all {
+        stage
+            .api::<WorkspaceTemplateApply>("default")
+            .delete(&it.name_any(), &DeleteParams::default())
+            .await
+            .unwrap();
+        stage.until_gone::<WorkspaceTemplateApply>(&it.name_any(), PATIENCE).await;
+    }
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_dies_in_an_apply_leaves_it_to_the_next_one() {
+    let mut stage = Stage::without_aws().await;
+    let log = stage.dir.path().join("log");
+    let module = format!(
+        "resource \"terraform_data\" \"it\" {{\n  provisioner \"local-exec\" {{\n    \
+           command = \"echo begun >> {log}; sleep 6; echo made >> {log}\"\n  }}\n}}\n",
+        log = log.display()
+    );
+    apply_all(
+        &stage,
+        json!([
+            {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
+             "metadata": {"name": "slow", "namespace": "default"},
+             "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module}}}}},
+            {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+             "metadata": {"name": "slow", "namespace": "default"}, "spec": {"templateRef": {"name": "slow"}}},
+        ]),
+    )
+    .await;
+    stage.eventually(PATIENCE, "the apply has begun", async || log_has(&log, "begun")).await;
+    stage.abort().await;
+    stage.start().await;
+    ready(&stage, "slow").await;
+    assert_eq!(self::log(&stage), ["begun", "made"], "it was made once");
+    stage.stop().await;
+}
+
+fn log_has(path: &std::path::Path, word: &str) -> bool {
+    std::fs::read_to_string(path).unwrap_or_default().contains(word)
+}

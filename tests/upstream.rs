@@ -1,0 +1,168 @@
+//! What the users of upstream have written keeps working: every fixture is taken by an API server with our CRDs, with no
+//! field refused or dropped, and by the command line.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
+use std::{fs, path::PathBuf};
+
+use capt::{
+    blueprint::blueprints,
+    manifest::{self, Source},
+    model::Limits,
+};
+use embedded_kube::cluster::EmbeddedKube;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+/// The version that only Cluster API serves.
+const FOREIGN: &str = "cluster-v1beta1.yaml";
+/// Admitted, though nothing can be made of them; the controllers say what is missing.
+const EMPTY: &str = "without-spec.yaml";
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Names and texts of the fixtures.
+fn fixtures() -> Vec<(String, String)> {
+    let directory = fs::read_dir(root().join("tests/fixtures/upstream")).unwrap();
+    let paths = directory.map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "yaml"))
+        .map(|path| {
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    found.sort();
+    assert!(found.len() >= 10, "{found:?}");
+    found
+}
+
+fn objects(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).unwrap()
+}
+
+/// A server that knows our kinds, and the Cluster as `capt kube` brings it.
+async fn server() -> EmbeddedKube {
+    let kube = EmbeddedKube::builder().in_memory().start().await.unwrap();
+    let crds: Api<CustomResourceDefinition> = Api::all(kube.client());
+    let cluster = fs::read_to_string(root().join("crds/standalone/cluster.x-k8s.io_clusters.yaml")).unwrap();
+    let cluster: CustomResourceDefinition = serde_saphyr::from_str(&cluster).unwrap();
+    for crd in capt::api::crds().into_iter().chain([cluster]) {
+        let name = crd.metadata.name.clone().unwrap();
+        crds.patch(&name, &PatchParams::apply("test"), &Patch::Apply(&crd)).await.unwrap();
+    }
+    kube
+}
+
+/// Applies an object as `kubectl apply --server-side` does, strictly; what the server keeps.
+async fn apply(client: &Client, object: &Value) -> Result<Value, kube::Error> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let (version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+    let (group, version) = version.split_once('/').unwrap();
+    let plural = match kind.as_str() {
+        "WorkspaceTemplateApply" => "workspacetemplateapplies".to_owned(),
+        other => format!("{}s", other.to_lowercase()),
+    };
+    let resource = ApiResource {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        api_version: text(&object["apiVersion"]),
+        kind,
+        plural,
+    };
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
+    let params = PatchParams::apply("kubectl").validation_strict();
+    let kept =
+        api.patch(object["metadata"]["name"].as_str().unwrap(), &params, &Patch::Apply(object)).await?;
+    Ok(serde_json::to_value(kept).unwrap())
+}
+
+/// Everything of `asked` is in `kept`, which may hold more.
+fn is_kept(asked: &Value, kept: &Value) -> bool {
+    match (asked, kept) {
+        (Value::Object(asked), Value::Object(kept)) => {
+            asked.iter().all(|(name, value)| kept.get(name).is_some_and(|kept| is_kept(value, kept)))
+        }
+        (Value::Array(asked), Value::Array(kept)) => {
+            asked.len() == kept.len() && asked.iter().zip(kept).all(|(asked, kept)| is_kept(asked, kept))
+        }
+        (asked, kept) => asked == kept,
+    }
+}
+
+#[tokio::test]
+async fn every_fixture_is_admitted_and_kept_whole() {
+    let kube = server().await;
+    for (file, text) in fixtures().into_iter().filter(|(file, _)| file != FOREIGN) {
+        for object in objects(&text) {
+            let title = format!("{file}: {} {}", object["kind"], object["metadata"]["name"]);
+            let kept =
+                apply(&kube.client(), &object).await.unwrap_or_else(|error| panic!("{title}: {error}"));
+            let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
+            let empty = json!({});
+            assert!(is_kept(&spec, kept.get("spec").unwrap_or(&empty)), "{title}: {kept:#}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_nobody_knows_is_refused_by_name() {
+    let kube = server().await;
+    let (_, text) = fixtures().into_iter().find(|(file, _)| file == "demo-cluster.yaml").unwrap();
+    let mut object = objects(&text).into_iter().find(|it| it["kind"] == "CAPTControlPlane").unwrap();
+    object["spec"]["controlPlaneConfig"]["fargateProfiles"] = json!([]);
+    let error = apply(&kube.client(), &object).await.unwrap_err().to_string();
+    assert!(error.contains("fargateProfiles"), "{error}");
+}
+
+#[test]
+fn the_command_line_reads_every_fixture() {
+    for (name, text) in fixtures() {
+        let loaded = manifest::load(&[Source { name: name.clone(), text }]);
+        loaded.unwrap_or_else(|errors| panic!("{name}: {errors:?}"));
+    }
+}
+
+#[test]
+fn each_cluster_becomes_workspaces_under_the_names_of_upstream() {
+    let all = fixtures();
+    let texts = |files: &[&str]| -> Vec<Source> {
+        let chosen = all.iter().filter(|(name, _)| files.contains(&name.as_str()));
+        chosen.map(|(name, text)| Source { name: name.clone(), text: text.clone() }).collect()
+    };
+    for (file, cluster) in [
+        ("demo-cluster.yaml", "demo-cluster"),
+        ("demo-cluster6.yaml", "demo-cluster6"),
+        ("demo-with-helm.yaml", "demo-with-helm"),
+        ("vpc-retained.yaml", "vpc-retained"),
+    ] {
+        let sources = texts(&["vpc-template.yaml", "eks-controlplane-template.yaml", file]);
+        assert_eq!(sources.len(), 3);
+        let loaded = manifest::load(&sources).unwrap();
+        let valid = manifest::validate(&loaded, &Limits::default())
+            .unwrap_or_else(|errors| panic!("{file}: {errors:?}"));
+        let names: Vec<String> = blueprints(&valid).unwrap().iter().map(|it| it.key.to_string()).collect();
+        assert_eq!(names, [format!("default/{cluster}-vpc"), format!("default/{cluster}-eks-controlplane")]);
+    }
+}
+
+#[test]
+fn an_object_without_a_spec_is_told_what_is_missing() {
+    let (name, text) = fixtures().into_iter().find(|(file, _)| file == EMPTY).unwrap();
+    let loaded = manifest::load(&[Source { name, text }]).unwrap();
+    let errors = manifest::validate(&loaded, &Limits::default()).unwrap_err();
+    let said = format!("{errors:?}");
+    for needed in ["region", "version", "templateRef"] {
+        assert!(said.contains(needed), "{needed}: {said}");
+    }
+}
