@@ -2,7 +2,7 @@
 
 use crate::{
     api::{
-        CaptControlPlaneSpec, WorkspaceTemplateApply,
+        CaptControlPlaneSpec, WorkspaceTemplateApply, WorkspaceTemplateSpec,
         schema::{MAX_LABELS, MAX_PROFILES, MAX_SELECTORS},
     },
     blueprint::Key,
@@ -42,6 +42,21 @@ impl Findings {
             }
         }
     }
+
+    fn template(&mut self, spec: &WorkspaceTemplateSpec) {
+        if self.take(template::validate(spec)).is_some() {
+            self.problems.extend(of_template(spec));
+        }
+    }
+
+    /// A quota can be raised in AWS without anybody telling us, so one that is passed is a warning.
+    fn quotas<T>(&mut self, limits: &Limits, verdict: impl Fn(&Limits) -> Result<T, Vec<Problem>>) {
+        let hard = verdict(&RAISED).err().unwrap_or_default();
+        let all = verdict(limits).err().unwrap_or_default();
+        let soft = all.into_iter().filter(|problem| !hard.contains(problem));
+        self.warnings.extend(soft.map(|problem| problem.to_string()));
+        self.problems.extend(hard);
+    }
 }
 
 /// Where an object stands, and whom to ask about others.
@@ -57,8 +72,7 @@ pub(super) struct Context<'a> {
 /// Looks at an object, alone and with those that it refers to.
 pub(super) async fn check(subject: &Subject, context: Context<'_>) -> Findings {
     let Context { home, lookup, .. } = context;
-    let mut findings = Findings::default();
-    let inner = "spec.template.spec";
+    let (mut findings, inner) = (Findings::default(), "spec.template.spec");
     let references = match subject {
         Subject::Cluster(it) => {
             findings.take(network::validate(&it.spec, home));
@@ -69,22 +83,17 @@ pub(super) async fn check(subject: &Subject, context: Context<'_>) -> Findings {
             references::of_cluster(inner, &it.spec.template.spec, home)
         }
         Subject::ControlPlane(it) => {
-            let verdict = |limits: &Limits| control_plane::validate(&it.spec, home, limits);
-            within_quotas(verdict, context.limits, &mut findings);
+            findings.quotas(context.limits, |limits| control_plane::validate(&it.spec, home, limits));
             shared_pods(&it.spec, home, &mut findings);
             references::of_control_plane("spec", &it.spec, home)
         }
         Subject::ControlPlaneTemplate(it) => {
-            let verdict = |limits: &Limits| class::control_plane(&it.spec, home, limits);
-            within_quotas(verdict, context.limits, &mut findings);
+            findings.quotas(context.limits, |limits| class::control_plane(&it.spec, home, limits));
             shared_pods(&it.spec.template.spec, home, &mut findings);
             references::of_control_plane(inner, &it.spec.template.spec, home)
         }
         Subject::Template(it) => {
-            match template::validate(&it.spec) {
-                Ok(_) => findings.problems.extend(of_template(&it.spec)),
-                Err(problems) => findings.problems.extend(problems),
-            }
+            findings.template(&it.spec);
             Vec::new()
         }
         Subject::Apply(it) => {
@@ -120,19 +129,6 @@ const RAISED: Limits = Limits {
     labels_per_selector: MAX_LABELS,
     profiles_per_cluster: MAX_PROFILES,
 };
-
-/// A quota can be raised in AWS without anybody telling us, so one that is passed is a warning.
-fn within_quotas<T>(
-    verdict: impl Fn(&Limits) -> Result<T, Vec<Problem>>,
-    limits: &Limits,
-    findings: &mut Findings,
-) {
-    let hard = verdict(&RAISED).err().unwrap_or_default();
-    let all = verdict(limits).err().unwrap_or_default();
-    let soft = all.into_iter().filter(|problem| !hard.contains(problem));
-    findings.warnings.extend(soft.map(|problem| problem.to_string()));
-    findings.problems.extend(hard);
-}
 
 fn shared_pods(spec: &CaptControlPlaneSpec, home: &Namespace, findings: &mut Findings) {
     if let Ok(valid) = control_plane::validate(spec, home, &RAISED) {

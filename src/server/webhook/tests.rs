@@ -4,6 +4,7 @@ mod broken;
 mod https;
 mod references;
 mod registration;
+mod table;
 mod verdicts;
 
 use std::{collections::BTreeMap, sync::Arc};
