@@ -118,7 +118,14 @@ impl<'a> Picture<'a> {
 
     /// What EKS says of the cluster.
     pub(crate) fn cluster(&self) -> Option<&Found<ClusterView>> {
-        self.look.known.cluster.as_ref()
+        self.look.known.cluster.as_ref().filter(|found| self.counts(found))
+    }
+
+    /// What was not there when EKS was last asked may have been made since: before EKS is asked about a run that has
+    /// ended meanwhile, nothing is known of it.
+    fn counts<T>(&self, found: &Found<T>) -> bool {
+        let asked = self.look.asked.as_ref().is_some_and(|(_, stamp)| *stamp == self.stamp);
+        asked || found.there().is_some()
     }
 
     /// Whether the API server answered once.
@@ -200,9 +207,10 @@ impl<'a> Picture<'a> {
     }
 
     fn judged(&self) -> Vec<Judged> {
-        let known = &self.look.known;
+        let mut known = self.look.known.clone();
+        known.profiles.retain(|_, found| self.counts(found));
         let profiles = self.all_profiles();
-        profiles.iter().map(|it| fargate::judge(it, known, self.previous(&it.apply_name))).collect()
+        profiles.iter().map(|it| fargate::judge(it, &known, self.previous(&it.apply_name))).collect()
     }
 
     fn secret_for_programs(&self) -> Kubeconfig {
