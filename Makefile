@@ -27,12 +27,12 @@ build: check-tools ## Build the command
 	cargo build --locked -p capt
 
 .PHONY: up
-up: build deps ## Make the quickstart in the local AWS: a VPC, an EKS cluster, two Fargate profiles
-	$(CAPT) apply examples/quickstart.yaml --data $(DATA)
+up: build deps ## Make the quickstart from objects: a VPC, an EKS cluster and two Fargate profiles in the local AWS
+	$(CAPT) up -f examples/quickstart.yaml --data $(DATA)
 
 .PHONY: down
-down: build ## Destroy the quickstart
-	$(CAPT) destroy examples/quickstart.yaml --data $(DATA)
+down: build ## Delete everything that was made, prove that nothing is left, and stop
+	$(CAPT) down --data $(DATA)
 
 .PHONY: test
 test: build deps ## Run every test: unit, process, modules, conformance, and the whole system on the local AWS
