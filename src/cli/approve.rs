@@ -22,7 +22,7 @@ Examples:
 An approval is for exactly one plan. If anything changes before it is applied, there is another plan with another
 hash. Who approved what is written down as an Event of the object.")]
 pub(super) struct Args {
-    /// The WorkspaceTemplateApply.
+    /// The workspace, by the name of its object.
     name: String,
     /// The hash of its plan, or at least the first 8 characters of it.
     hash: String,

@@ -41,6 +41,16 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// What has to be added to a command that is to find the same API.
+    pub(super) fn flags(&self, outer: &Outer) -> String {
+        let file = self.kubeconfig.as_ref().map(|path| format!(" --kubeconfig {}", path.display()));
+        let context = self.context.as_ref().map(|name| format!(" --context {name}"));
+        if file.is_none() && context.is_none() {
+            return self.data.flag(outer);
+        }
+        file.unwrap_or_default() + &context.unwrap_or_default()
+    }
+
     /// The one that was named, or that of `capt up`.
     pub(super) async fn client(&self, outer: &Outer) -> anyhow::Result<Client> {
         if self.kubeconfig.is_some() || self.context.is_some() {
@@ -65,18 +75,34 @@ pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) ->
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = match (kubeconfig, context) {
         (Some(path), _) => {
-            let hint = || format!("cannot use the kubeconfig {}; name one that works", path.display());
-            let file = Kubeconfig::read_from(path).with_context(hint)?;
-            Config::from_custom_kubeconfig(file, &options).await.with_context(hint)?
+            let refused = |error| {
+                anyhow!(
+                    "cannot use the kubeconfig {}: {}; name one that works",
+                    path.display(),
+                    brief(&error)
+                )
+            };
+            let file = Kubeconfig::read_from(path).map_err(refused)?;
+            Config::from_custom_kubeconfig(file, &options).await.map_err(refused)?
         }
-        (None, Some(name)) => Config::from_kubeconfig(&options).await.with_context(|| {
-            format!("cannot use the context {name}; `kubectl config get-contexts` lists them")
+        (None, Some(name)) => Config::from_kubeconfig(&options).await.map_err(|error| {
+            let why = brief(&error);
+            anyhow!("cannot use the context {name}: {why}; `kubectl config get-contexts` lists them")
         })?,
         (None, None) => Config::infer().await.map_err(|_| {
             anyhow!("there is neither a kubeconfig nor a cluster around us; name one with --kubeconfig")
         })?,
     };
     Client::try_from(config).map_err(|error| explain(&error))
+}
+
+/// The innermost cause, in one line.
+pub(super) fn brief(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    innermost.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// An error of the API in one line.
@@ -87,12 +113,9 @@ pub(super) fn explain(error: &kube::Error) -> anyhow::Error {
         }
         kube::Error::Api(status) => anyhow!("the Kubernetes API says no: {}", status.message),
         other => {
-            let mut innermost: &dyn std::error::Error = other;
-            while let Some(cause) = innermost.source() {
-                innermost = cause;
-            }
+            let why = brief(other);
             anyhow!(
-                "cannot reach the Kubernetes API: {innermost}; see that it runs and that the kubeconfig is right"
+                "cannot reach the Kubernetes API: {why}; see that it runs and that the kubeconfig is right"
             )
         }
     }
@@ -273,10 +296,8 @@ pub(super) async fn approve(
         }
         other => other.map_err(|error| explain(&error))?,
     };
-    let mut who = who_am_i(client).await;
-    if let Some(person) = person {
-        who += &format!(" ({person} at a command line)");
-    }
+    let who = who_am_i(client).await;
+    let who = person.map_or_else(|| who.clone(), |person| format!("{who} ({person} at a command line)"));
     let event = Event {
         type_: EventType::Normal,
         reason: "PlanApproved".to_owned(),

@@ -15,7 +15,7 @@ use super::{
     show::Show,
     time,
     tree::{Node, Seen, State, Target, Verdict},
-    up::{Options, Session, Steady, bring_up, targets},
+    up::{Options, Session, Steady, bring_up, targets, trees_of},
     work::ask,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     }
     confirm(args, &settings).await?;
     let server = interruptible(Box::pin(bring_up(outer, &args.options, &up, &settings))).await?;
-    let session = Session::open(up, server, args.timeout).await?;
+    let session = Session::open(up, server, args.options.data.flag(outer), args.timeout).await?;
     if let Some(status) = destroy(&session, &wanted).await? {
         return Ok(status);
     }
@@ -99,12 +99,7 @@ async fn confirm(args: &Args, settings: &Settings) -> anyhow::Result<()> {
 async fn destroy(session: &Session, wanted: &[Wanted]) -> anyhow::Result<Option<ExitStatus>> {
     let goals = targets(wanted);
     let mut show = Show::talk();
-    let keep = |mut trees: Vec<Node>| {
-        trees.retain(|root| {
-            goals.is_empty() || root.all().iter().any(|node| goals.iter().any(|it| it.is(node)))
-        });
-        trees
-    };
+    let keep = |trees| trees_of(trees, &goals);
     let mut steady = Steady::default();
     let ends = |trees: &[Node]| match steady.judge(verdict(trees)) {
         Verdict::Going => None,
@@ -225,8 +220,8 @@ async fn finish(
         if !left.items.is_empty() {
             output::data(&table(&left))?;
             return Err(anyhow!(
-                "all objects are deleted and the local AWS still holds {} thing(s), listed above; what was to be \
-                 retained is among them; `capt stop` and `capt aws stop` end everything all the same",
+                "all objects are deleted, and the local AWS still holds {} thing(s), listed above, that were to be \
+                 retained or that no object knew of; `capt stop` and `capt aws stop` end everything all the same",
                 left.items.len()
             ));
         }

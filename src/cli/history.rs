@@ -20,7 +20,7 @@ Examples:
   capt history demo-vpc
   capt history demo-eks-controlplane-apply -n prod -o json")]
 pub(super) struct Args {
-    /// The WorkspaceTemplateApply, or its workspace.
+    /// The workspace, by the name of its object or of its directory.
     name: String,
     #[command(flatten)]
     access: Access,

@@ -35,7 +35,7 @@ Examples:
 
 The words come from the workspace's directory, so nothing has to run.")]
 pub(super) struct Args {
-    /// The WorkspaceTemplateApply, or its workspace.
+    /// The workspace, by the name of its object or of its directory.
     name: String,
     #[command(flatten)]
     data: DataDir,
@@ -99,8 +99,7 @@ fn runs(data: &Path, args: &Args) -> anyhow::Result<PathBuf> {
             return Ok(workspace.runs());
         }
     }
-    let mut there: Vec<String> = work::all(data)?.into_iter().map(|(key, _)| key.to_string()).collect();
-    there.truncate(20);
+    let there = workspaces(&data.join("workspaces"));
     if there.is_empty() {
         bail!("{} holds no workspace; name the data directory of the operator with --data", data.display());
     }
@@ -109,6 +108,20 @@ fn runs(data: &Path, args: &Args) -> anyhow::Result<PathBuf> {
         data.display(),
         there.join(", ")
     )
+}
+
+/// Some of those that are there. One that cannot be looked at is as good as none.
+fn workspaces(root: &Path) -> Vec<String> {
+    let names = |dir: &Path| -> Vec<String> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    let below =
+        |space: String| names(&root.join(&space)).into_iter().map(move |name| format!("{space}/{name}"));
+    let mut found: Vec<String> = names(root).into_iter().flat_map(below).collect();
+    found.sort();
+    found.truncate(20);
+    found
 }
 
 /// The newest run that was really asked for.
@@ -144,7 +157,7 @@ async fn print(dir: &RunDir, follow: bool) -> anyhow::Result<bool> {
         if over {
             lines.finish(|line| {
                 if let Line::Whole(line) = line {
-                    render(&Item::Event(Event::parse(line)), &mut text)
+                    render(&Item::Event(Event::parse(line)), &mut text);
                 }
             });
             let beside = read_optional(&dir.stderr())?.unwrap_or_default();

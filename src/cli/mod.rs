@@ -38,7 +38,7 @@ mod work;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -99,7 +99,7 @@ enum Command {
     /// Write the terraform directories, without AWS and without terraform.
     Render(render::Args),
     /// The operator, in a cluster or with a kubeconfig.
-    Run(run::Args),
+    Run(Box<run::Args>),
     /// Own one terraform command (internal).
     #[command(hide = true)]
     Shim(shim::Args),
@@ -127,6 +127,12 @@ struct DataDir {
 impl DataDir {
     fn path(&self, outer: &Outer) -> PathBuf {
         outer.absolute(&self.data)
+    }
+
+    /// What has to be added to a command that is to find the same directory.
+    fn flag(&self, outer: &Outer) -> String {
+        let is_found = self.data == Path::new(".capt") || outer.var("CAPT_DATA").is_some();
+        if is_found { String::new() } else { format!(" --data {}", self.data.display()) }
     }
 }
 

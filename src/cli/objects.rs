@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-use kube::core::GroupVersionKind;
+use kube::core::{GroupVersionKind, response::StatusCause};
 use serde_json::Value;
 
 use super::files::{problems, read};
@@ -40,7 +40,7 @@ pub(super) fn load(paths: &[PathBuf], outer: &Outer) -> anyhow::Result<Vec<Wante
                     for document in documents {
                         match wanted(document) {
                             Ok(wanted) => found.push(wanted),
-                            Err(error) => errors.push(error),
+                            Err(error) => errors.push(*error),
                         }
                     }
                 }
@@ -52,22 +52,23 @@ pub(super) fn load(paths: &[PathBuf], outer: &Outer) -> anyhow::Result<Vec<Wante
     if errors.is_empty() { Ok(found) } else { Err(problems(errors)) }
 }
 
-fn wanted(document: Document) -> Result<Wanted, ManifestError> {
+fn wanted(document: Document) -> Result<Wanted, Box<ManifestError>> {
     let origin = &document.origin;
     if !document.value.is_object() {
-        return Err(ManifestError::NotAnObject { origin: origin.clone() });
+        return Err(Box::new(ManifestError::NotAnObject { origin: origin.clone() }));
     }
     let text =
         |path: &str| document.value.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let needed = |path: &str, field: &'static str| {
-        text(path).map(str::to_owned).ok_or_else(|| ManifestError::NoType { origin: origin.clone(), field })
+        let missing = || Box::new(ManifestError::NoType { origin: origin.clone(), field });
+        text(path).map(str::to_owned).ok_or_else(missing)
     };
     let api_version = needed("/apiVersion", "apiVersion")?;
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
     let gvk = GroupVersionKind::gvk(group, version, &needed("/kind", "kind")?);
     let name = needed("/metadata/name", "metadata.name")?;
     let namespace = text("/metadata/namespace").unwrap_or("default").to_owned();
-    Ok(Wanted { gvk, name, namespace, document })
+    Ok(Wanted { document, gvk, namespace, name })
 }
 
 fn duplicates(all: &[Wanted]) -> Vec<ManifestError> {
@@ -93,48 +94,47 @@ pub(super) fn refusal(wanted: &Wanted, error: &kube::Error) -> Vec<String> {
     let start = format!("{}: {wanted}", wanted.document.origin);
     let status = match error {
         kube::Error::Api(status) => status,
-        kube::Error::Discovery(_) => {
-            let (kind, version) = (&wanted.gvk.kind, wanted.gvk.api_version());
-            return vec![format!(
-                "{start}: nobody serves {kind} of {version}; install its CRD first, or correct both"
-            )];
-        }
+        kube::Error::Discovery(_) => return vec![format!("{start}: {}", unserved(wanted))],
         other => return vec![format!("{start}: {}", super::client::explain(other))],
     };
-    if status.code == 404 && status.message.contains("namespaces") {
-        let namespace = &wanted.namespace;
-        return vec![format!(
-            "{start}: the namespace {namespace} does not exist; put it before the object, or make it"
-        )];
-    }
-    if status.code == 404 {
-        let (kind, version) = (&wanted.gvk.kind, wanted.gvk.api_version());
-        return vec![format!(
-            "{start}: nobody serves {kind} of {version}; install its CRD first, or correct both"
-        )];
-    }
-    if status.code == 403 && status.details.as_ref().is_none_or(|details| details.causes.is_empty()) {
-        return vec![format!("{start}: {}; use an account that may, with --context", status.message)];
-    }
-    let ours = judge(wanted.document.clone(), &Limits::default());
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    if causes.is_empty() {
-        // A field that nobody knows has no cause of its own; our own reader names it.
-        let named: Vec<String> =
-            ours.into_iter().filter(|it| is_named(it, &status.message)).map(|it| it.text).collect();
-        let plain = || vec![format!("{start}: {}; correct it", one_line(&status.message))];
-        return if named.is_empty() { plain() } else { named };
+    match status.code {
+        404 if status.message.contains("namespaces") => {
+            let namespace = &wanted.namespace;
+            let remedy = "put it before the object, or make it";
+            vec![format!("{start}: the namespace {namespace} does not exist; {remedy}")]
+        }
+        404 => vec![format!("{start}: {}", unserved(wanted))],
+        403 if causes.is_empty() => {
+            vec![format!("{start}: {}; use an account that may, with --context", status.message)]
+        }
+        _ if causes.is_empty() => uncaused(wanted, &start, &status.message),
+        _ => caused(wanted, &start, causes),
     }
+}
+
+fn unserved(wanted: &Wanted) -> String {
+    let (kind, version) = (&wanted.gvk.kind, wanted.gvk.api_version());
+    format!("nobody serves {kind} of {version}; install its CRD first, or correct both")
+}
+
+/// A field that nobody knows has no cause of its own; our own reader names it.
+fn uncaused(wanted: &Wanted, start: &str, message: &str) -> Vec<String> {
+    let ours = judge(wanted.document.clone(), &Limits::default());
+    let named: Vec<String> = ours.into_iter().filter(|it| is_named(it, message)).map(|it| it.text).collect();
+    let plain = || vec![format!("{start}: {}; correct it", one_line(message))];
+    if named.is_empty() { plain() } else { named }
+}
+
+fn caused(wanted: &Wanted, start: &str, causes: &[StatusCause]) -> Vec<String> {
+    let ours = judge(wanted.document.clone(), &Limits::default());
     let mut lines = Vec::new();
     for cause in causes {
-        let field = cause.field.trim_start_matches('.');
-        let same = |it: &&Objection| it.path.as_deref() == Some(field);
-        let line = match ours.iter().find(same) {
+        let (field, message) = (cause.field.trim_start_matches('.'), one_line(&cause.message));
+        let line = match ours.iter().find(|it| it.path.as_deref() == Some(field)) {
             Some(objection) => objection.text.clone(),
-            None if field.is_empty() || field == "<nil>" => {
-                format!("{start}: {}; correct it", one_line(&cause.message))
-            }
-            None => format!("{start}: {field}: {}; correct it", one_line(&cause.message)),
+            None if field.is_empty() || field == "<nil>" => format!("{start}: {message}; correct it"),
+            None => format!("{start}: {field}: {message}; correct it"),
         };
         if !lines.contains(&line) {
             lines.push(line);

@@ -124,7 +124,7 @@ impl Start {
     /// operator makes it anew. Everything here can be broken off and done again.
     async fn local(&self) -> anyhow::Result<(Server, Vec<String>)> {
         let aws = LocalAws::of(&self.outer, &self.data);
-        let (server, _) = aws.ensure(output::say).await?;
+        let (server, _) = aws.ensure(to_log).await?;
         let count = holding(&self.data)?.len().max(states(&self.client).await?);
         match aws.check_memory(&server, count) {
             Err(LocalAwsError::MemoryLost { .. }) => {}
@@ -187,9 +187,15 @@ async fn until_no_terraform_runs(data: &std::path::Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Tells the log.
+pub(super) fn to_log(text: &str) {
+    tracing::info!("{text}");
+}
+
 /// Works until the work is done or a signal came twice. The first one asks for a good end.
 pub(super) async fn until_told(
     stop: &CancellationToken,
+    tell: impl Fn(&str),
     work: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -200,12 +206,12 @@ pub(super) async fn until_told(
         tokio::select! {
             done = &mut work => return done,
             _ = hang_up.recv() => {}
-            _ = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
+            () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
                 if stop.is_cancelled() {
-                    output::say("leaving at once; running terraforms go on and are found again");
+                    tell("leaving at once; running terraforms go on and are found again");
                     return Ok(());
                 }
-                output::say("stopping; a second signal leaves at once");
+                tell("stopping; a second signal leaves at once");
                 stop.cancel();
             }
         }

@@ -8,7 +8,7 @@ use super::{
     client::connect,
     log::{self, LogFormat},
     memory,
-    operate::{Start, Where, until_told},
+    operate::{Start, Where, to_log, until_told},
     output::{self, ExitStatus},
     setup::{Tools, parallel},
     time,
@@ -136,7 +136,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     args.old.warn();
     log::begin(args.log_format, &args.log, None)?;
     let stop = CancellationToken::new();
-    until_told(&stop, work(args, outer, &stop)).await?;
+    until_told(&stop, to_log, Box::pin(work(args, outer, &stop))).await?;
     Ok(ExitStatus::Done)
 }
 
@@ -147,7 +147,7 @@ async fn work(args: &Args, outer: &Outer, stop: &CancellationToken) -> anyhow::R
     let start = Start::new(outer, data, &args.tools, client).await?;
     let begun = async {
         let found = start.settle(&args.aws).await?;
-        found.notes.iter().for_each(|note| output::say(note));
+        found.notes.iter().for_each(|note| to_log(note));
         anyhow::Ok(start.surroundings(&found))
     };
     // Nothing is under way yet that would need a good end.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     output, time,
-    tree::{Line, Node, State, forest, lines},
+    tree::{Line, Node, State, lines},
     watch::Watched,
 };
 
@@ -88,7 +88,7 @@ pub(super) async fn follow<T>(
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         look.tick().await;
-        let trees = keep(forest(&watched.objects()));
+        let trees = keep(watched.trees());
         show.update(&lines(&trees, clock::now()));
         if let Some(outcome) = done(&trees) {
             return outcome;

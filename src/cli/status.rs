@@ -42,11 +42,11 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     let client = args.access.client(outer).await?;
     let namespace = args.namespace.as_deref();
     if args.watch {
-        let watched = Watched::start(&client, namespace).await?;
+        let watched = Watched::start(&client, namespace, args.access.flags(outer)).await?;
         return watch(args, &watched).await;
     }
     let objects = list(&client, &kinds(&client).await?, namespace).await?;
-    let trees = named(forest(&objects), args.name.as_deref());
+    let trees = named(forest(&objects, &args.access.flags(outer)), args.name.as_deref());
     if let (Some(name), true) = (&args.name, trees.is_empty()) {
         bail!("there is no {name} in {}; `capt status` lists what there is", within(namespace));
     }
@@ -124,10 +124,11 @@ mod tests {
             object("CAPTCluster", "network", Some("demo")),
             object("Cluster", "other", None),
         ];
-        let names = |name| named(forest(&objects), name).iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let names =
+            |name| named(forest(&objects, ""), name).iter().map(|it| it.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(None), ["demo", "other"]);
         assert_eq!(names(Some("network")), ["network"]);
-        assert_eq!(named(forest(&objects), Some("demo"))[0].children.len(), 1);
+        assert_eq!(named(forest(&objects, ""), Some("demo"))[0].children.len(), 1);
         assert!(names(Some("absent")).is_empty());
     }
 }

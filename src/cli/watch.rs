@@ -19,7 +19,10 @@ use kube::{
 };
 use tokio::{task::JoinSet, time::Instant};
 
-use super::client::{api, explain, kinds};
+use super::{
+    client::{api, brief, explain, kinds},
+    tree::{Node, forest},
+};
 
 /// How long the first look may take.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -28,6 +31,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(super) struct Watched {
     stores: Vec<Store<DynamicObject>>,
     trouble: Trouble,
+    flags: String,
     /// They end with us.
     tasks: JoinSet<()>,
 }
@@ -36,14 +40,19 @@ pub(super) struct Watched {
 type Trouble = Arc<Mutex<Option<(Instant, String)>>>;
 
 impl Watched {
-    /// Watches one namespace, or all. Returns when everything was seen once.
-    pub(super) async fn start(client: &Client, namespace: Option<&str>) -> anyhow::Result<Self> {
-        let mut watched = Self { stores: Vec::new(), trouble: Trouble::default(), tasks: JoinSet::new() };
+    /// Watches one namespace, or all; `flags` make a command find the same API. Returns when everything was seen once.
+    pub(super) async fn start(
+        client: &Client,
+        namespace: Option<&str>,
+        flags: String,
+    ) -> anyhow::Result<Self> {
+        let mut watched =
+            Self { stores: Vec::new(), flags, trouble: Trouble::default(), tasks: JoinSet::new() };
         for kind in kinds(client).await? {
             // A watch repeats what fails for ever; what is forbidden is better said at once.
             let once = ListParams::default().limit(1);
             api(client, &kind, namespace).list_metadata(&once).await.map_err(|error| explain(&error))?;
-            watched.add(client, kind, namespace);
+            watched.add(client, &kind, namespace);
         }
         for store in &watched.stores {
             let ready = tokio::time::timeout(PATIENCE, store.wait_until_ready()).await;
@@ -56,11 +65,11 @@ impl Watched {
         Ok(watched)
     }
 
-    fn add(&mut self, client: &Client, kind: ApiResource, namespace: Option<&str>) {
+    fn add(&mut self, client: &Client, kind: &ApiResource, namespace: Option<&str>) {
         let writer = Writer::new(kind.clone());
         self.stores.push(writer.as_reader());
         let types = TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() };
-        let stream = watcher(api(client, &kind, namespace), watcher::Config::default())
+        let stream = watcher(api(client, kind, namespace), watcher::Config::default())
             .default_backoff()
             .modify(move |object| {
                 object.types.get_or_insert_with(|| types.clone());
@@ -75,7 +84,7 @@ impl Watched {
                     Ok(_) => None,
                     Err(error) => {
                         let since = trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-                        Some((since, innermost(&error)))
+                        Some((since, brief(&error)))
                     }
                 };
             }
@@ -83,8 +92,9 @@ impl Watched {
     }
 
     /// Everything that exists.
-    pub(super) fn objects(&self) -> Vec<Arc<DynamicObject>> {
-        self.stores.iter().flat_map(Store::state).collect()
+    pub(super) fn trees(&self) -> Vec<Node> {
+        let objects: Vec<Arc<DynamicObject>> = self.stores.iter().flat_map(Store::state).collect();
+        forest(&objects, &self.flags)
     }
 
     /// What has kept us from seeing anything new for so long.
@@ -92,12 +102,4 @@ impl Watched {
         let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.as_ref().filter(|(since, _)| since.elapsed() >= patience).map(|(_, what)| what.clone())
     }
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut inner = error;
-    while let Some(cause) = inner.source() {
-        inner = cause;
-    }
-    inner.to_string()
 }

@@ -105,20 +105,16 @@ impl Settings {
 
     /// What makes one process unlike another, in the words of the flags.
     fn essence(&self) -> String {
-        let mut text = match self.aws {
-            AwsMode::Local => "--aws local".to_owned(),
-            AwsMode::Real => "--aws real".to_owned(),
+        let aws = match self.aws {
+            AwsMode::Local => "--aws local",
+            AwsMode::Real => "--aws real",
         };
-        if let Some(path) = &self.kubeconfig {
-            text += &format!(" --kubeconfig {}", path.display());
-        }
-        if let Some(context) = &self.context {
-            text += &format!(" --context {context}");
-        }
         if !self.is_elsewhere() {
-            text += " and a Kubernetes API of its own";
+            return format!("{aws} and a Kubernetes API of its own");
         }
-        text
+        let file = self.kubeconfig.as_ref().map(|path| format!(" --kubeconfig {}", path.display()));
+        let context = self.context.as_ref().map(|name| format!(" --context {name}"));
+        format!("{aws}{}{}", file.unwrap_or_default(), context.unwrap_or_default())
     }
 }
 

@@ -16,3 +16,4 @@ mod limits;
 mod print;
 mod render;
 mod templates;
+mod up;

@@ -58,19 +58,19 @@ fn only_what_is_named_goes_and_nobody_is_asked_twice() {
 fn it_is_over_when_nothing_is_there_and_stuck_when_nobody_tries_again() {
     assert_eq!(verdict(&[]), Verdict::Ready);
     assert_eq!(
-        verdict(&forest(&[object("CAPTIdentity", "me", None)])),
+        verdict(&forest(&[object("CAPTIdentity", "me", None)], "")),
         Verdict::Ready,
         "it destroys nothing"
     );
-    assert_eq!(verdict(&forest(&everything())), Verdict::Going);
+    assert_eq!(verdict(&forest(&everything(), "")), Verdict::Going);
     let mut failed = object("WorkspaceTemplateApply", "demo", None);
     failed.data["status"] = json!({
         "run": {"id": "1", "operation": "Destroy", "phase": "Failed"},
         "lastError": {"class": "Terminal", "message": "DependencyViolation"},
     });
-    assert_eq!(verdict(&forest(std::slice::from_ref(&failed))), Verdict::Going, "it was not asked yet");
+    assert_eq!(verdict(&forest(std::slice::from_ref(&failed), "")), Verdict::Going, "it was not asked yet");
     failed.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
-    let said = verdict(&forest(&[failed]));
+    let said = verdict(&forest(&[failed], ""));
     assert_eq!(
         said,
         Verdict::Stuck(vec!["WorkspaceTemplateApply default/demo: DependencyViolation".to_owned()])

@@ -57,7 +57,7 @@ fn deleting(seen: Seen<'_>) -> Option<Judgement> {
     seen.is_deleting().then(|| Judgement::new(State::Deleting, "deleting").because(said))
 }
 
-/// CAPTCluster, CAPTControlPlane, CAPTIdentity.
+/// Networks, control planes, identities.
 fn ours(seen: Seen<'_>) -> Judgement {
     let early = deleting(seen).or_else(|| paused(seen)).or_else(|| unseen(seen)).or_else(|| invalid(seen));
     if let Some(judgement) = early {

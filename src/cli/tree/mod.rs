@@ -1,4 +1,4 @@
-//! What exists, as a tree: Cluster, its CAPTCluster and CAPTControlPlane, and the workspaces of both.
+//! What exists, as a tree: a Cluster, its network and its control plane, and the workspaces of both.
 //!
 //! Everything here is pure: objects in, nodes out. `seen` reads an object, `judge` says how it is, `text` puts it
 //! into lines, `verdict` tells whether all is done.
@@ -74,12 +74,24 @@ pub(super) struct Judgement {
     /// The hash of the plan that waits for consent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) approve: Option<String>,
+    /// What to type then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) command: Option<String>,
 }
 
 impl Judgement {
     fn new(state: State, phase: impl Into<String>) -> Self {
         let phase = phase.into();
-        Self { state, phase, since: None, progress: None, message: None, retry_at: None, approve: None }
+        Self {
+            state,
+            phase,
+            since: None,
+            progress: None,
+            message: None,
+            retry_at: None,
+            approve: None,
+            command: None,
+        }
     }
 
     fn because(mut self, message: Option<String>) -> Self {
@@ -138,8 +150,31 @@ fn rank(kind: &str) -> u8 {
     }
 }
 
-/// All objects as trees. Each stands once: below its owner, or else as a root.
-pub(super) fn forest<T: Borrow<DynamicObject>>(objects: &[T]) -> Vec<Node> {
+/// All objects as trees. Each stands once: below its owner, or else as a root. `flags` make a command find the same API.
+pub(super) fn forest<T: Borrow<DynamicObject>>(objects: &[T], flags: &str) -> Vec<Node> {
+    let mut nodes = trees(objects);
+    for node in &mut nodes {
+        address(node, flags);
+    }
+    nodes
+}
+
+/// Puts what to type beside each plan that waits.
+fn address(node: &mut Node, flags: &str) {
+    if let Some(hash) = &node.judgement.approve {
+        let namespace = match node.namespace.as_deref() {
+            None | Some("default") => String::new(),
+            Some(namespace) => format!(" -n {namespace}"),
+        };
+        let short: String = hash.chars().take(12).collect();
+        node.judgement.command = Some(format!("capt approve {} {short}{namespace}{flags}", node.name));
+    }
+    for child in &mut node.children {
+        address(child, flags);
+    }
+}
+
+fn trees<T: Borrow<DynamicObject>>(objects: &[T]) -> Vec<Node> {
     let mut all: Vec<Seen<'_>> = objects.iter().map(|object| Seen(object.borrow())).collect();
     all.sort_by_key(|seen| {
         // The workspace of the cluster itself comes before those of its profiles.

@@ -85,7 +85,7 @@ fn half_done() -> Vec<DynamicObject> {
 }
 
 fn shown(objects: &[DynamicObject]) -> String {
-    anstream::adapter::strip_str(&plain(&lines(&forest(objects), now()))).to_string()
+    anstream::adapter::strip_str(&plain(&lines(&forest(objects, ""), now()))).to_string()
 }
 
 fn target(kind: &str, name: &str) -> Target {
@@ -117,16 +117,16 @@ fn a_cluster_stands_above_what_belongs_to_it_in_the_order_in_which_it_is_made() 
 
 #[test]
 fn what_is_under_way_is_neither_ready_nor_stuck() {
-    assert_eq!(verdict(&forest(&half_done()), &[target("Cluster", "demo")]), Verdict::Going);
-    assert_eq!(verdict(&forest(&half_done()), &[]), Verdict::Going);
+    assert_eq!(verdict(&forest(&half_done(), ""), &[target("Cluster", "demo")]), Verdict::Going);
+    assert_eq!(verdict(&forest(&half_done(), ""), &[]), Verdict::Going);
 }
 
 #[test]
 fn one_that_was_asked_for_and_is_not_seen_yet_is_waited_for() {
     let objects = [object("CAPTCluster", "demo", ready())];
-    assert_eq!(verdict(&forest(&objects), &[target("CAPTCluster", "demo")]), Verdict::Ready);
+    assert_eq!(verdict(&forest(&objects, ""), &[target("CAPTCluster", "demo")]), Verdict::Ready);
     assert_eq!(
-        verdict(&forest(&objects), &[target("CAPTCluster", "demo"), target("CAPTCluster", "other")]),
+        verdict(&forest(&objects, ""), &[target("CAPTCluster", "demo"), target("CAPTCluster", "other")]),
         Verdict::Going
     );
 }
@@ -135,8 +135,10 @@ fn one_that_was_asked_for_and_is_not_seen_yet_is_waited_for() {
 fn other_clusters_do_not_matter_to_those_who_asked_for_one() {
     let broken = json!({"status": {"conditions": [condition("Ready", "False", "InvalidSpec", "spec.region: no such region")]}});
     let objects = [object("CAPTCluster", "demo", ready()), object("CAPTCluster", "other", broken)];
-    assert_eq!(verdict(&forest(&objects), &[target("CAPTCluster", "demo")]), Verdict::Ready);
-    let Verdict::Stuck(why) = verdict(&forest(&objects), &[]) else { panic!("all of them are looked at") };
+    assert_eq!(verdict(&forest(&objects, ""), &[target("CAPTCluster", "demo")]), Verdict::Ready);
+    let Verdict::Stuck(why) = verdict(&forest(&objects, ""), &[]) else {
+        panic!("all of them are looked at")
+    };
     assert_eq!(why, ["CAPTCluster default/other: InvalidSpec: spec.region: no such region"]);
 }
 
@@ -146,13 +148,13 @@ fn a_ready_that_is_about_an_older_spec_is_none() {
     status["metadata"] = json!({"generation": 2});
     status["status"]["observedGeneration"] = json!(1);
     let objects = [object("CAPTCluster", "demo", status.clone())];
-    assert_eq!(verdict(&forest(&objects), &[]), Verdict::Going);
+    assert_eq!(verdict(&forest(&objects, ""), &[]), Verdict::Going);
     status["status"]["observedGeneration"] = json!(2);
     status["status"]["conditions"][0]["observedGeneration"] = json!(1);
     let objects = [object("CAPTCluster", "demo", status.clone())];
-    assert_eq!(verdict(&forest(&objects), &[]), Verdict::Going);
+    assert_eq!(verdict(&forest(&objects, ""), &[]), Verdict::Going);
     status["status"]["conditions"][0]["observedGeneration"] = json!(2);
-    assert_eq!(verdict(&forest(&[object("CAPTCluster", "demo", status)]), &[]), Verdict::Ready);
+    assert_eq!(verdict(&forest(&[object("CAPTCluster", "demo", status)], ""), &[]), Verdict::Ready);
 }
 
 #[test]
@@ -162,11 +164,11 @@ fn a_failure_is_final_only_if_nobody_tries_again() {
             "lastError": {"class": "Transient", "message": "throttled", "address": "aws_vpc.this", "retryAt": retry}})
     };
     let again = workspace("demo-vpc", ("CAPTCluster", "demo"), status(json!("2026-01-01T00:10:30Z")));
-    assert_eq!(verdict(&forest(std::slice::from_ref(&again)), &[]), Verdict::Going);
+    assert_eq!(verdict(&forest(std::slice::from_ref(&again), ""), &[]), Verdict::Going);
     let text = shown(&[again]);
     assert!(text.contains("aws_vpc.this: throttled (next attempt in 30s)"), "{text}");
     let never = workspace("demo-vpc", ("CAPTCluster", "demo"), status(Value::Null));
-    let Verdict::Stuck(why) = verdict(&forest(&[never]), &[]) else { panic!("nobody tries again") };
+    let Verdict::Stuck(why) = verdict(&forest(&[never], ""), &[]) else { panic!("nobody tries again") };
     assert_eq!(why, ["WorkspaceTemplateApply default/demo-vpc: failed: aws_vpc.this: throttled"]);
 }
 
@@ -179,12 +181,14 @@ fn a_plan_that_waits_for_consent_is_shown_with_what_to_type() {
     });
     let mut object = workspace("demo-eks", ("CAPTControlPlane", "demo"), status);
     object.metadata.namespace = Some("prod".to_owned());
-    let Verdict::Stuck(why) = verdict(&forest(std::slice::from_ref(&object)), &[]) else {
-        panic!("it waits")
-    };
-    for text in ["aws_eks_cluster.this would be replaced", "`capt approve demo-eks 0123456789ab -n prod`"] {
+    let trees = forest(std::slice::from_ref(&object), " --data x");
+    let Verdict::Stuck(why) = verdict(&trees, &[]) else { panic!("it waits") };
+    let tree = plain(&lines(&trees, now()));
+    for text in
+        ["aws_eks_cluster.this would be replaced", "`capt approve demo-eks 0123456789ab -n prod --data x`"]
+    {
         assert!(why[0].contains(text), "{why:?}");
-        assert!(shown(std::slice::from_ref(&object)).contains(text));
+        assert!(tree.contains(text), "{tree}");
     }
 }
 
@@ -192,15 +196,15 @@ fn a_plan_that_waits_for_consent_is_shown_with_what_to_type() {
 fn a_look_for_drift_leaves_a_workspace_ready() {
     let ready = condition("Ready", "True", "Available", "");
     let check = json!({"run": run("Planning", "Check"), "conditions": [ready.clone()]});
-    assert_eq!(verdict(&forest(&[workspace("a", ("X", "x"), check)]), &[]), Verdict::Ready);
+    assert_eq!(verdict(&forest(&[workspace("a", ("X", "x"), check)], ""), &[]), Verdict::Ready);
     let change = json!({"run": run("Planning", "Apply"), "conditions": [ready]});
-    assert_eq!(verdict(&forest(&[workspace("a", ("X", "x"), change)]), &[]), Verdict::Going);
+    assert_eq!(verdict(&forest(&[workspace("a", ("X", "x"), change)], ""), &[]), Verdict::Going);
 }
 
 #[test]
 fn a_paused_cluster_never_gets_ready_and_the_remedy_is_said() {
     let paused = json!({"status": {"conditions": [condition("Paused", "True", "Paused", ""), condition("Ready", "False", "x", "")]}});
-    let Verdict::Stuck(why) = verdict(&forest(&[object("CAPTCluster", "demo", paused)]), &[]) else {
+    let Verdict::Stuck(why) = verdict(&forest(&[object("CAPTCluster", "demo", paused)], ""), &[]) else {
         panic!()
     };
     assert!(why[0].contains("take away spec.paused"), "{why:?}");
@@ -214,7 +218,7 @@ fn clusters_of_cluster_api_are_ready_when_they_say_available_or_their_parts_do()
             "demo",
             json!({"status": {"phase": "Provisioned", "conditions": conditions}}),
         )];
-        verdict(&forest(&objects), &[])
+        verdict(&forest(&objects, ""), &[])
     };
     let parts = [
         condition("InfrastructureReady", "True", "Ready", ""),
@@ -236,8 +240,8 @@ fn a_template_is_shown_only_when_something_is_wrong_with_it() {
     let bad = object("WorkspaceTemplate", "bad", bad);
     let text = shown(&[good.clone(), bad.clone()]);
     assert!(text.contains("bad") && text.contains("a brace is missing") && !text.contains("good"), "{text}");
-    assert_eq!(verdict(&forest(&[good]), &[target("WorkspaceTemplate", "good")]), Verdict::Ready);
-    assert!(matches!(verdict(&forest(&[bad]), &[]), Verdict::Stuck(_)));
+    assert_eq!(verdict(&forest(&[good], ""), &[target("WorkspaceTemplate", "good")]), Verdict::Ready);
+    assert!(matches!(verdict(&forest(&[bad], ""), &[]), Verdict::Stuck(_)));
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn what_goes_away_is_shown_as_going() {
         }),
     );
     object.metadata.deletion_timestamp = object.metadata.creation_timestamp.clone();
-    let forest = forest(&[object]);
+    let forest = forest(&[object], "");
     assert_eq!(forest[0].judgement.state, State::Deleting);
     let text = anstream::adapter::strip_str(&plain(&lines(&forest, now()))).to_string();
     assert!(text.contains("destroying  3/19"), "{text}");
@@ -262,7 +266,7 @@ fn nonsense_in_a_status_is_shown_and_stops_nothing() {
     let odd = json!({"status": {"conditions": "none", "phase": 7, "run": [], "observedGeneration": "one"}});
     for kind in ["Cluster", "CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply", "WorkspaceTemplate"]
     {
-        assert_eq!(forest(&[object(kind, "demo", odd.clone())]).len(), 1);
+        assert_eq!(forest(&[object(kind, "demo", odd.clone())], "").len(), 1);
     }
 }
 
@@ -270,14 +274,14 @@ fn nonsense_in_a_status_is_shown_and_stops_nothing() {
 fn two_objects_that_own_each_other_are_still_shown() {
     let a = workspace("a", ("WorkspaceTemplateApply", "b"), json!({}));
     let b = workspace("b", ("WorkspaceTemplateApply", "a"), json!({}));
-    let forest = forest(&[a, b]);
+    let forest = forest(&[a, b], "");
     let count: usize = forest.iter().map(|root| root.all().len()).sum();
     assert_eq!(count, 2);
 }
 
 #[test]
 fn a_node_as_json_says_the_same() {
-    let forest = forest(&half_done());
+    let forest = forest(&half_done(), "");
     let json = serde_json::to_value(&forest).unwrap();
     assert_eq!(json[0]["kind"], "Cluster");
     let eks = &json[0]["children"][1]["children"][0];

@@ -83,9 +83,9 @@ fn how(node: &Node) -> String {
 
 fn message(node: &Node, now: Timestamp) -> Option<String> {
     let judgement = &node.judgement;
-    if let Some(hash) = &judgement.approve {
+    if let Some(command) = &judgement.command {
         let said = judgement.message.as_deref().map(|said| format!("{said}; ")).unwrap_or_default();
-        return Some(format!("{said}approve with `{}`", approve_command(node, hash)));
+        return Some(format!("{said}approve with `{command}`"));
     }
     let message = judgement.message.clone()?;
     Some(match judgement.retry_at {
@@ -94,16 +94,6 @@ fn message(node: &Node, now: Timestamp) -> Option<String> {
         }
         _ => message,
     })
-}
-
-/// What to type to approve a plan.
-pub(super) fn approve_command(node: &Node, hash: &str) -> String {
-    let namespace = match node.namespace.as_deref() {
-        None | Some("default") => String::new(),
-        Some(namespace) => format!(" -n {namespace}"),
-    };
-    let short: String = hash.chars().take(12).collect();
-    format!("capt approve {} {short}{namespace}", node.name)
 }
 
 impl State {

@@ -1,6 +1,6 @@
 //! Whether what was asked for is there, still comes, or cannot come.
 
-use super::{Node, State, text::approve_command};
+use super::{Node, State};
 
 /// How it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +52,11 @@ fn reason(node: &Node) -> Option<String> {
     let said = judgement.message.as_deref().unwrap_or(&judgement.phase);
     match judgement.state {
         State::Blocked => {
-            let hash = judgement.approve.as_deref().unwrap_or("HASH");
-            Some(format!(
-                "{}: its plan waits for approval: {said}; to go on: `{}`",
-                node.id(),
-                approve_command(node, hash)
-            ))
+            let remedy = match &judgement.command {
+                Some(command) => format!("to go on: `{command}`"),
+                None => "its plan is not known yet; look again with `capt status`".to_owned(),
+            };
+            Some(format!("{}: its plan waits for approval: {said}; {remedy}", node.id()))
         }
         State::Failed => Some(format!("{}: {}: {said}", node.id(), judgement.phase)),
         State::Paused => Some(format!(

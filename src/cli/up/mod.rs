@@ -2,23 +2,20 @@
 //! files, followed until they are ready.
 
 mod apply;
+mod foreground;
 mod next;
 mod serve;
 mod session;
 
 use std::{path::PathBuf, time::Duration};
 
-use serve::Serving;
 pub(super) use serve::{Args as ServeArgs, run as run_server};
 pub(super) use session::{Session, Steady, bring_up};
-use terraform_driver::{clock, workspace::files::open_append};
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+use terraform_driver::clock;
 
 use super::{
-    DataDir, Format, interruptible, log,
+    DataDir, Format, interruptible,
     objects::{self, Wanted},
-    operate::until_told,
     output::{self, ExitStatus},
     setup::Tools,
     show::Show,
@@ -27,7 +24,7 @@ use super::{
 };
 use crate::{
     config::{AwsMode, Outer},
-    local::up::{Server, Settings, Up},
+    local::up::{Settings, Up},
 };
 
 /// What to bring up, and where.
@@ -107,51 +104,11 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     let up = Up::of(outer, &args.options.data.path(outer));
     let settings = args.options.settings(outer, up.settings()?);
     if args.foreground {
-        return foreground(args, outer, &up, (&settings, &wanted)).await;
+        return Box::pin(foreground::run(args, outer, (&up, &settings), &wanted)).await;
     }
     let server = interruptible(Box::pin(bring_up(outer, &args.options, &up, &settings))).await?;
-    let session = Session::open(up, server, args.timeout).await?;
+    let session = Session::open(up, server, args.options.data.flag(outer), args.timeout).await?;
     attend(args, outer, &session, &wanted).await
-}
-
-/// Serves and shows in one process. The operator's own words go to the log, or they would disturb the tree.
-async fn foreground(
-    args: &Args,
-    outer: &Outer,
-    up: &Up,
-    (settings, wanted): (&Settings, &[Wanted]),
-) -> anyhow::Result<ExitStatus> {
-    up.write_settings(settings)?;
-    log::begin(log::LogFormat::Text, log::USUAL, Some(open_append(&up.place().log())?))?;
-    let stop = CancellationToken::new();
-    let (tell, told) = oneshot::channel::<Server>();
-    let data = args.options.data.path(outer);
-    let serving = Serving { outer, up, data: &data, settings, stop: stop.clone() };
-    let mut status = ExitStatus::Interrupted;
-    let follow = async {
-        let Ok(server) = told.await else { return std::future::pending().await };
-        server.notes.iter().for_each(|note| output::say(note));
-        let session = Session::open(up.clone(), server, args.timeout).await?;
-        status = attend(args, outer, &session, wanted).await?;
-        if status == ExitStatus::Interrupted {
-            return anyhow::Ok(());
-        }
-        output::say("serving until Ctrl-C; `capt status -w` in another terminal shows what happens");
-        std::future::pending().await
-    };
-    let work = async {
-        let mut serve = std::pin::pin!(serving.run(Some(tell)));
-        tokio::select! {
-            ended = &mut serve => ended,
-            left = follow => {
-                left?;
-                stop.cancel();
-                serve.await
-            }
-        }
-    };
-    until_told(&stop, work).await?;
-    Ok(status)
 }
 
 /// Applies the files, and follows what was asked for to its end.
@@ -167,12 +124,7 @@ async fn attend(
         output::say("the files hold no kind whose readiness capt could wait for");
         return Ok(ExitStatus::Done);
     }
-    let keep = |mut trees: Vec<Node>| {
-        trees.retain(|root| {
-            targets.is_empty() || root.all().iter().any(|node| targets.iter().any(|it| it.is(node)))
-        });
-        trees
-    };
+    let keep = |trees| trees_of(trees, &targets);
     let mut steady = Steady::default();
     let mut show = Show::talk();
     let followed = session
@@ -185,13 +137,11 @@ async fn attend(
     match followed {
         Ok((reached, trees)) => {
             output::print(args.output, &trees, || plain(&lines(&trees, clock::now())))?;
-            match reached {
-                Verdict::Stuck(why) => Err(stuck(&why)),
-                _ => {
-                    next::say(&session.up, &session.server, &args.options.data.path(outer), &trees);
-                    Ok(ExitStatus::Done)
-                }
+            if let Verdict::Stuck(why) = reached {
+                return Err(stuck(&why));
             }
+            next::say(session, &args.options.data.path(outer), &trees);
+            Ok(ExitStatus::Done)
         }
         Err(left) => left.end("the same command follows it again, `capt status` tells how it is"),
     }
@@ -203,6 +153,13 @@ fn stuck(why: &[String]) -> anyhow::Error {
         [one] => anyhow::anyhow!("{one} ({hint})"),
         many => anyhow::anyhow!("{} objects cannot get ready ({hint})\n  {}", many.len(), many.join("\n  ")),
     }
+}
+
+/// The trees in which something stands that was asked for; all if nothing was.
+pub(super) fn trees_of(mut trees: Vec<Node>, targets: &[Target]) -> Vec<Node> {
+    let holds = |root: &Node| root.all().iter().any(|node| targets.iter().any(|target| target.is(node)));
+    trees.retain(|root| targets.is_empty() || holds(root));
+    trees
 }
 
 /// Those whose readiness can be seen.

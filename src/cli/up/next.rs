@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
+use super::Session;
 use crate::{
     cli::{output, tree::Node},
-    local::up::{Server, Up},
+    local::up::Server,
 };
 
 /// Says it.
-pub(super) fn say(up: &Up, server: &Server, data: &Path, trees: &[Node]) {
-    output::say(&text(server, data, &up.place().log(), trees));
+pub(super) fn say(session: &Session, data: &Path, trees: &[Node]) {
+    let log = session.up.place().log();
+    let head = if trees.is_empty() { "it runs, and nothing is there yet" } else { "everything is ready" };
+    let commands = commands(&session.server, data, &session.flags, trees);
+    output::say(&format!("{head} (log: {}). Try next:{commands}", log.display()));
 }
 
-fn text(server: &Server, data: &Path, log: &Path, trees: &[Node]) -> String {
-    let flag = if data.ends_with(".capt") { String::new() } else { format!(" --data {}", data.display()) };
+fn commands(server: &Server, data: &Path, flag: &str, trees: &[Node]) -> String {
     let mut lines = Vec::new();
     let mut kubectl = "kubectl".to_owned();
     if let Some(path) = &server.kubeconfig {
@@ -46,12 +49,7 @@ fn text(server: &Server, data: &Path, log: &Path, trees: &[Node]) -> String {
     lines.push((format!("capt status -w{flag}"), "watch it"));
     lines.push((format!("capt stop{flag}"), "end the background process and keep everything"));
     lines.push((format!("capt down{flag}"), "delete everything, and prove that nothing is left"));
-    let head = if trees.is_empty() { "it runs, and nothing is there yet" } else { "everything is ready" };
-    let mut text = format!("{head} (log: {}). Try next:", log.display());
-    for (command, why) in lines {
-        text += &format!("\n  {command}\n      {why}");
-    }
-    text
+    lines.into_iter().fold(String::new(), |text, (command, why)| text + "\n  " + &command + "\n      " + why)
 }
 
 #[cfg(test)]
@@ -60,7 +58,6 @@ mod tests {
 
     #[test]
     fn another_data_directory_is_named_in_every_command() {
-        let (log, data) = (Path::new("/work/here/up/server.log"), Path::new("/work/here"));
         let server = Server {
             process: terraform_driver::exec::ProcessId { pid: 1, started: 1 },
             kubeconfig: Some("/work/here/kube/kubeconfig".into()),
@@ -69,16 +66,14 @@ mod tests {
             aws: crate::config::AwsMode::Local,
             notes: Vec::new(),
         };
-        let said = text(&server, data, log, &[]);
+        let said = commands(&server, Path::new("/work/here"), " --data here", &[]);
         for command in [
             "export KUBECONFIG=/work/here/kube/kubeconfig",
-            "capt stop --data /work/here",
-            "capt down --data /work/here",
-            "capt status -w --data",
+            "capt stop --data here",
+            "capt down --data here",
+            "capt status -w --data here",
         ] {
             assert!(said.contains(command), "{said}");
         }
-        let usual = text(&server, Path::new("/work/.capt"), log, &[]);
-        assert!(usual.contains("capt stop\n"), "{usual}");
     }
 }

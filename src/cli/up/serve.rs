@@ -9,7 +9,10 @@ use kube::Client;
 use terraform_driver::{
     clock,
     exec::ProcessId,
-    workspace::files::{private_dir, remove_optional, write_json},
+    workspace::{
+        LockError,
+        files::{private_dir, remove_optional, write_json},
+    },
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -19,8 +22,8 @@ use crate::{
         DataDir,
         client::{connect, install_kinds, kinds},
         log, memory,
-        operate::{Found, Start, until_told},
-        output::{self, ExitStatus},
+        operate::{Found, Start, to_log, until_told},
+        output::ExitStatus,
         setup::{Tools, parallel},
     },
     config::Outer,
@@ -46,7 +49,7 @@ pub(in crate::cli) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<Ex
     let settings = up.settings()?.unwrap_or_default();
     let stop = CancellationToken::new();
     let serving = Serving { outer, up: &up, data: &data, settings: &settings, stop: stop.clone() };
-    until_told(&stop, serving.run(None)).await?;
+    until_told(&stop, to_log, Box::pin(serving.run(None))).await?;
     Ok(ExitStatus::Done)
 }
 
@@ -63,12 +66,20 @@ impl Serving<'_> {
     /// Serves until it is asked to stop. `tell` hears once that it does.
     pub(super) async fn run(&self, tell: Option<oneshot::Sender<Server>>) -> anyhow::Result<()> {
         private_dir(self.up.place().dir())?;
-        let _alone = self.up.place().take().await?;
+        let _alone = self.up.place().take().await.map_err(|error| match error {
+            LockError::Held { holder, .. } => anyhow!(
+                "the data directory {} is served already, by {holder}; end that one first with `capt stop --data {}`",
+                self.data.display(),
+                self.data.display()
+            ),
+            LockError::File(error) => error.into(),
+        })?;
         // Of one that was killed: from here on whoever is written down there is us.
         remove_optional(&self.up.place().server())?;
-        let embedded = match self.settings.is_elsewhere() {
-            true => None,
-            false => Some(embedded_api::start(&embedded_api::dir(self.data), None, false).await?),
+        let embedded = if self.settings.is_elsewhere() {
+            None
+        } else {
+            Some(embedded_api::start(&embedded_api::dir(self.data), None, false).await?)
         };
         let outcome = self.operate(embedded.as_ref(), tell).await;
         remove_optional(&self.up.place().server())?;
@@ -96,7 +107,7 @@ impl Serving<'_> {
                 found = start.settle(&aws) => found?,
                 () = self.stop.cancelled() => break,
             };
-            found.notes.iter().for_each(|note| output::say(note));
+            found.notes.iter().for_each(|note| to_log(note));
             let server = self.record(embedded, &found)?;
             if let Some(tell) = tell.take() {
                 let _nobody_listens = tell.send(server);
@@ -143,7 +154,7 @@ impl Serving<'_> {
                 if self.stop.is_cancelled() { Ok(()) } else { Err(anyhow!("the operator has ended by itself")) }
             }
             () = start.lost(found.server.as_ref()) => {
-                output::say("the local AWS is gone; everything is begun anew in the next one");
+                to_log("the local AWS is gone; everything is begun anew in the next one");
                 stop.cancel();
                 working.await
             }

@@ -15,6 +15,7 @@ use crate::{
     cli::{
         client::connect,
         output::{self, ExitStatus},
+        setup::Tools,
         show::{Show, follow},
         tree::{Node, Verdict},
         watch::Watched,
@@ -26,7 +27,23 @@ use crate::{
     },
 };
 
-/// Finds the background process, or starts it. What can go wrong is found out here, where somebody reads it.
+/// What can go wrong, and what takes long, is done here, where somebody reads what is said of it.
+pub(super) async fn prepare(outer: &Outer, options: &Options, settings: &Settings) -> anyhow::Result<()> {
+    let tools = Tools { engine: settings.engine.clone(), provider_mirror: settings.provider_mirror.clone() };
+    let (_, discovery) = tools.find(outer).await?;
+    discovery.notes.iter().for_each(|note| output::warn(note));
+    match settings.aws {
+        AwsMode::Local => {
+            LocalAws::of(outer, &options.data.path(outer)).ensure(output::say).await?;
+        }
+        AwsMode::Real => {
+            account(&Cloud::Real.sdk(None).await).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Finds the background process, or starts it.
 pub(in crate::cli) async fn bring_up(
     outer: &Outer,
     options: &Options,
@@ -34,19 +51,7 @@ pub(in crate::cli) async fn bring_up(
     settings: &Settings,
 ) -> anyhow::Result<Server> {
     if up.running()?.is_none() {
-        let mut tools = options.tools.clone();
-        tools.engine.clone_from(&settings.engine);
-        tools.provider_mirror.clone_from(&settings.provider_mirror);
-        let (_, discovery) = tools.find(outer).await?;
-        discovery.notes.iter().for_each(|note| output::warn(note));
-        match settings.aws {
-            AwsMode::Local => {
-                LocalAws::of(outer, &options.data.path(outer)).ensure(output::say).await?;
-            }
-            AwsMode::Real => {
-                account(&Cloud::Real.sdk(None).await).await?;
-            }
-        }
+        prepare(outer, options, settings).await?;
     }
     let (server, started) = up.ensure(settings).await?;
     if started {
@@ -67,6 +72,8 @@ pub(in crate::cli) struct Session {
     pub(in crate::cli) client: Client,
     pub(in crate::cli) up: Up,
     pub(in crate::cli) server: Server,
+    /// What makes a command find the same data directory.
+    pub(in crate::cli) flags: String,
     timeout: Option<Duration>,
 }
 
@@ -102,10 +109,11 @@ impl Session {
     pub(in crate::cli) async fn open(
         up: Up,
         server: Server,
+        flags: String,
         timeout: Option<Duration>,
     ) -> anyhow::Result<Self> {
         let client = connect(server.kubeconfig.as_deref(), server.context.as_deref()).await?;
-        Ok(Self { client, up, server, timeout })
+        Ok(Self { client, up, server, flags, timeout })
     }
 
     /// Shows what happens until `done` has seen enough, or until there is a reason to stop looking.
@@ -126,7 +134,8 @@ impl Session {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let looking = async {
-            let watched = Watched::start(&self.client, None).await.map_err(Left::Broken)?;
+            let watched =
+                Watched::start(&self.client, None, self.flags.clone()).await.map_err(Left::Broken)?;
             Ok(follow(&watched, show, keep, done).await)
         };
         let overdue = async {
