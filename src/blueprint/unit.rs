@@ -144,9 +144,10 @@ fn fargate(
         &names::fargate_apply(control_plane.key.name.as_str(), profile.name.as_str()),
     );
     let (body, handed) = match &profile.template {
-        Some(template) => {
-            (template_body(&key, template, fargate_variables(profile, &unit.eks_name), manifests)?, Vec::new())
-        }
+        Some(template) => (
+            template_body(&key, template, fargate_variables(profile, &unit.eks_name), manifests)?,
+            Vec::new(),
+        ),
         None => {
             let subnets = vpc.filter(|_| profile.subnets.is_empty());
             let role = Some(eks).filter(|_| profile.pod_execution_role.is_none());

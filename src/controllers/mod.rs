@@ -15,9 +15,9 @@
     reason = "the rooms are private; `pub` in them is what other files of the room may use"
 )]
 
+pub mod captcluster;
 pub mod common;
 pub mod controlplane;
-pub mod captcluster;
 pub mod identity;
 #[cfg(test)]
 mod rig;

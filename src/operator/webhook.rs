@@ -95,7 +95,8 @@ impl Lookup for Eyes {
 
     fn config_map<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
         async move {
-            let found = self.0.get_metadata::<ConfigMap>(Some(key.namespace.as_str()), key.name.as_str()).await;
+            let found =
+                self.0.get_metadata::<ConfigMap>(Some(key.namespace.as_str()), key.name.as_str()).await;
             annotations(found, "ConfigMap", &key.to_string())
         }
         .boxed()

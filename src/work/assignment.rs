@@ -1,6 +1,6 @@
 //! One workspace with everything that goes into it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::{
     aws::Principal,
@@ -32,8 +32,6 @@ pub struct Assignment {
     pub resolved: Resolved,
     /// As whom it acts; as the operator itself if it is nobody else.
     pub principal: Option<Principal>,
-    /// Objects that exist and are not in the state: address and id.
-    pub imports: BTreeMap<String, String>,
 }
 
 impl Assignment {
@@ -62,7 +60,6 @@ impl Assignment {
             retained,
             resolved,
             principal: None,
-            imports: BTreeMap::new(),
         }
     }
 }

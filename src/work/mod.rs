@@ -2,6 +2,7 @@
 //!
 //! What waits, what is shown and who is asked differs between the two; a [`Host`] says it.
 
+mod adopt;
 mod assignment;
 pub mod bundle;
 mod engine;

@@ -7,13 +7,14 @@ use terraform_driver::{
     command::{PlanMode, UserArgs},
     plan::{Intent, Policy, Verdict, guard},
     render::{self, Contents},
-    run::{Driver, Job, Planned, Run, interrupted_taints},
+    run::{Driver, Job, Planned, Run, StepError, interrupted_taints},
     state::Recovered,
     workspace::Workspace,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    adopt,
     assignment::Assignment,
     error::WorkError,
     fetch,
@@ -99,13 +100,20 @@ impl Worker<'_> {
                 job.workspace.seal()?;
                 record.begun = true;
                 record.write(job.workspace)?;
+                adopt::note(job.workspace, &planned.summary)?;
                 self.host.keep(&task.key, job.workspace, &record).await?;
                 let counts = planned.summary.counts;
                 let done = self.mutate(&task.key, task.eks_cluster.as_deref(), job, &planned).await;
+                if !matches!(done, Err(WorkError::Step(StepError::Killed { .. }))) {
+                    adopt::forget(job.workspace)?;
+                }
                 self.host.keep(&task.key, job.workspace, &record).await?;
                 done.map(|()| Outcome::Applied(counts))
             }
-            Goal::Plan | Goal::Check | Goal::Apply { .. } => Ok(Outcome::Unchanged),
+            Goal::Plan | Goal::Check | Goal::Apply { .. } => {
+                adopt::forget(job.workspace)?;
+                Ok(Outcome::Unchanged)
+            }
         }
     }
 
@@ -220,7 +228,15 @@ impl Worker<'_> {
         if task.is_profile {
             name_profile(&mut resolved, job.workspace)?;
         }
-        if let Some(file) = imports(&task.imports) {
+        let asking = (task.principal.as_ref(), self.stop);
+        let adopted = adopt::find(self.site, job.workspace, &resolved.request, asking).await?;
+        for address in adopted.keys() {
+            self.host.note(
+                &task.key,
+                &format!("{address} was being created when terraform was killed; it is taken in"),
+            );
+        }
+        if let Some(file) = imports(&adopted) {
             resolved.request.extra.insert("capt-imports.tf.json".to_owned(), file);
         }
         let mut rendered = render::render(&resolved.request)?;

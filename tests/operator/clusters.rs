@@ -13,7 +13,7 @@ use crate::{
     stage::{Stage, condition},
 };
 
-fn objects(name: &str, profiles: &Value) -> Value {
+pub(crate) fn objects(name: &str, profiles: &Value) -> Value {
     json!([
         {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
          "metadata": {"name": name, "namespace": "default"},
@@ -30,11 +30,11 @@ fn objects(name: &str, profiles: &Value) -> Value {
     ])
 }
 
-fn profile(name: &str, namespace: &str) -> Value {
+pub(crate) fn profile(name: &str, namespace: &str) -> Value {
     json!({"name": name, "selectors": [{"namespace": namespace}]})
 }
 
-async fn apply(stage: &Stage, objects: &Value) {
+pub(crate) async fn apply(stage: &Stage, objects: &Value) {
     for object in objects.as_array().unwrap() {
         stage.apply_value(object.clone()).await;
     }
@@ -54,12 +54,12 @@ fn all_profiles_ready(object: &CaptControlPlane) -> bool {
     is_ready(object) && ready == wanted && status.fargate_profile_statuses.iter().all(|it| named(&it.name))
 }
 
-async fn change(stage: &Stage, name: &str, spec: Value) {
+pub(crate) async fn change(stage: &Stage, name: &str, spec: Value) {
     let api = stage.api::<CaptControlPlane>("default");
     api.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await.unwrap();
 }
 
-async fn ready(stage: &Stage, name: &str) -> CaptControlPlane {
+pub(crate) async fn ready(stage: &Stage, name: &str) -> CaptControlPlane {
     stage.until(name, LONG, "ready with all its profiles", all_profiles_ready).await
 }
 

@@ -10,5 +10,6 @@
 
 mod cloud;
 mod clusters;
+mod disasters;
 mod stage;
 mod workspaces;

@@ -10,8 +10,8 @@
 )]
 
 mod capt;
-mod identities;
 mod examples;
+mod identities;
 mod interruption;
 mod kube;
 mod kubernetes;

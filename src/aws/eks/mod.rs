@@ -101,31 +101,55 @@ impl Eks {
         }
     }
 
+    /// When an object of this type and id was created, in seconds; `None` if it is not there, or not of EKS.
+    pub async fn created(&self, kind: &str, id: &str) -> Result<Option<i64>, EksError> {
+        Ok(self.standing(kind, id).await?.flatten().and_then(|standing| standing.created))
+    }
+
     /// `None`: not a type of EKS. `Some(None)`: not there.
     async fn status(&self, kind: &str, id: &str) -> Result<Option<Option<String>>, EksError> {
+        Ok(self.standing(kind, id).await?.map(|standing| standing.and_then(|standing| standing.status)))
+    }
+
+    async fn standing(&self, kind: &str, id: &str) -> Result<Option<Option<Standing>>, EksError> {
         let what = format!("{kind} {id}");
         // Terraform joins the names of an EKS object with a colon.
         let (cluster, name) = id.split_once(':').unwrap_or((id, ""));
-        let status = match kind {
+        let standing = match kind {
             "aws_eks_cluster" => {
                 let answer = self.client.describe_cluster().name(id).send().await;
                 let answer = found(&what, answer)?;
-                answer.and_then(|answer| Some(answer.cluster?.status?.as_str().to_owned()))
+                answer.and_then(|answer| answer.cluster).map(|it| Standing {
+                    status: it.status.map(|status| status.as_str().to_owned()),
+                    created: it.created_at.map(|at| at.secs()),
+                })
             }
             "aws_eks_fargate_profile" => {
                 let ask = self.client.describe_fargate_profile().cluster_name(cluster);
                 let answer = found(&what, ask.fargate_profile_name(name).send().await)?;
-                answer.and_then(|answer| Some(answer.fargate_profile?.status?.as_str().to_owned()))
+                answer.and_then(|answer| answer.fargate_profile).map(|it| Standing {
+                    status: it.status.map(|status| status.as_str().to_owned()),
+                    created: it.created_at.map(|at| at.secs()),
+                })
             }
             "aws_eks_addon" => {
                 let ask = self.client.describe_addon().cluster_name(cluster);
                 let answer = found(&what, ask.addon_name(name).send().await)?;
-                answer.and_then(|answer| Some(answer.addon?.status?.as_str().to_owned()))
+                answer.and_then(|answer| answer.addon).map(|it| Standing {
+                    status: it.status.map(|status| status.as_str().to_owned()),
+                    created: it.created_at.map(|at| at.secs()),
+                })
             }
             _ => return Ok(None),
         };
-        Ok(Some(status))
+        Ok(Some(standing))
     }
+}
+
+/// How an object stands, and since when it exists.
+struct Standing {
+    status: Option<String>,
+    created: Option<i64>,
 }
 
 /// An answer, or the fact that there is nothing to answer about.

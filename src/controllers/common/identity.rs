@@ -158,10 +158,8 @@ fn credentials(
     key: &ObjectKey,
     secret: Option<&BTreeMap<String, ByteString>>,
 ) -> Result<Source, IdentityError> {
-    let data = secret.ok_or_else(|| IdentityError::NoSecret {
-        identity: identity.to_owned(),
-        secret: key.to_string(),
-    })?;
+    let data = secret
+        .ok_or_else(|| IdentityError::NoSecret { identity: identity.to_owned(), secret: key.to_string() })?;
     let text = |name: &str| data.get(name).map(|ByteString(bytes)| String::from_utf8_lossy(bytes));
     let found = match text(CREDENTIALS_FILE) {
         Some(file) if !data.contains_key(ACCESS_KEY_ID) => parse_ini(&file),
@@ -224,9 +222,24 @@ mod tests {
             (json!({"allowedNamespaces": {}}), "shop", &none, true),
             (json!({"allowedNamespaces": {"list": ["shop"]}}), "shop", &none, true),
             (json!({"allowedNamespaces": {"list": ["shop"]}}), "bank", &blue, false),
-            (json!({"allowedNamespaces": {"selector": {"matchLabels": {"team": "blue"}}}}), "bank", &blue, true),
-            (json!({"allowedNamespaces": {"selector": {"matchLabels": {"team": "blue"}}}}), "bank", &none, false),
-            (json!({"allowedNamespaces": {"list": ["shop"], "selector": {"matchLabels": {"team": "blue"}}}}), "bank", &blue, true),
+            (
+                json!({"allowedNamespaces": {"selector": {"matchLabels": {"team": "blue"}}}}),
+                "bank",
+                &blue,
+                true,
+            ),
+            (
+                json!({"allowedNamespaces": {"selector": {"matchLabels": {"team": "blue"}}}}),
+                "bank",
+                &none,
+                false,
+            ),
+            (
+                json!({"allowedNamespaces": {"list": ["shop"], "selector": {"matchLabels": {"team": "blue"}}}}),
+                "bank",
+                &blue,
+                true,
+            ),
             (json!({"allowedNamespaces": {"selector": {}}}), "bank", &none, true),
         ];
         for (value, namespace, labels, expected) in table {
@@ -268,10 +281,14 @@ mod tests {
         let missing = principal(("prod", "shop"), &secret, None).unwrap_err();
         assert_eq!(missing.class(), Class::Waiting);
         assert!(missing.whole().contains("Secret ops/keys of CAPTIdentity prod does not exist"), "{missing}");
-        let half = principal(("prod", "shop"), &secret, Some(&data(&[("accessKeyID", "hunter2")]))).unwrap_err();
+        let half =
+            principal(("prod", "shop"), &secret, Some(&data(&[("accessKeyID", "hunter2")]))).unwrap_err();
         assert_eq!(half.class(), Class::Invalid);
         let said = half.whole();
-        assert!(said.contains("ops/keys") && said.contains("secret access key") && !said.contains("hunter2"), "{said}");
+        assert!(
+            said.contains("ops/keys") && said.contains("secret access key") && !said.contains("hunter2"),
+            "{said}"
+        );
         let broken = principal(("prod", "shop"), &spec(json!({"source": "Secret"})), None).unwrap_err();
         assert!(broken.whole().contains("spec.secretRef"), "{}", broken.whole());
     }
@@ -279,7 +296,8 @@ mod tests {
     #[test]
     fn a_web_identity_needs_no_secret() {
         let web = json!({"roleArn": "arn:aws:iam::111122223333:role/web", "tokenFile": "/var/run/token"});
-        let found = principal(("w", "n"), &spec(json!({"source": "WebIdentity", "webIdentity": web})), None).unwrap();
+        let found =
+            principal(("w", "n"), &spec(json!({"source": "WebIdentity", "webIdentity": web})), None).unwrap();
         assert!(matches!(found.source, Source::WebIdentity { .. }) && found.hops.is_empty());
     }
 }

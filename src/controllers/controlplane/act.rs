@@ -45,7 +45,8 @@ pub(super) async fn carry_out(
     }
     for dropped in &removals {
         let gone = kube.delete(dropped, k8s::Removal::Background).await;
-        let note = format!("WorkspaceTemplateApply {} goes: the spec does not name its profile", dropped.name_any());
+        let note =
+            format!("WorkspaceTemplateApply {} goes: the spec does not name its profile", dropped.name_any());
         ctx.common.events.tell(&acted.object, News::normal(ACTION, "RemovingFargateProfile", note)).await;
         acted.trouble = acted.trouble.or(gone.err());
     }
@@ -68,7 +69,8 @@ impl Acted {
         match applied {
             Ok(()) => {}
             Err(K8sError::Invalid { source, .. }) => {
-                self.refused.push((wanted.name_any(), format!("the API server refuses it: {}", source.message)));
+                self.refused
+                    .push((wanted.name_any(), format!("the API server refuses it: {}", source.message)));
             }
             Err(error) => {
                 self.trouble.get_or_insert(error);
@@ -112,7 +114,8 @@ async fn keep_account_wide(object: &CaptControlPlane, ctx: &Context) -> Result<(
     let name = format!("{}-spot-role-create", object.name_any());
     let found: Option<WorkspaceTemplateApply> = kube.get(object.namespace().as_deref(), &name).await?;
     let uid = object.uid();
-    let is_ours = |it: &WorkspaceTemplateApply| it.owner_references().iter().any(|it| Some(&it.uid) == uid.as_ref());
+    let is_ours =
+        |it: &WorkspaceTemplateApply| it.owner_references().iter().any(|it| Some(&it.uid) == uid.as_ref());
     if let Some(found) = found.filter(is_ours).filter(|it| it.spec.retain_workspace_on_delete != Some(true)) {
         kube.merge(&found, json!({"spec": {"retainWorkspaceOnDelete": true}})).await?;
     }

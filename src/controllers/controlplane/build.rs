@@ -184,7 +184,10 @@ mod tests {
             ])
         );
         assert_eq!(spec["waitForSecrets"], json!([secret]));
-        assert_eq!(spec["writeConnectionSecretToRef"], json!({"name": "cp-eks-connection", "namespace": "team"}));
+        assert_eq!(
+            spec["writeConnectionSecretToRef"],
+            json!({"name": "cp-eks-connection", "namespace": "team"})
+        );
         let meta = &made["metadata"];
         assert_eq!(meta["name"], "cp-eks-controlplane-apply");
         assert_eq!(meta["labels"]["cluster.x-k8s.io/cluster-name"], "demo");
@@ -213,7 +216,8 @@ mod tests {
     #[test]
     fn the_networks_secret_is_the_one_that_its_workspace_names() {
         let mut net = network(&json!({"region": "eu-central-1"}));
-        let status = json!({"connectionSecretRef": {"name": "demo-vpc-vpc-connection", "namespace": "default"}});
+        let status =
+            json!({"connectionSecretRef": {"name": "demo-vpc-vpc-connection", "namespace": "default"}});
         net.apply = Some(existing("net-vpc", &json!({}), &status));
         let made = built(&json!({"version": "1.33"}), Some(&net));
         assert_eq!(

@@ -35,7 +35,10 @@ pub struct Context {
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Context").field("limits", &self.limits).field("poll", &self.poll).finish_non_exhaustive()
+        out.debug_struct("Context")
+            .field("limits", &self.limits)
+            .field("poll", &self.poll)
+            .finish_non_exhaustive()
     }
 }
 

@@ -57,7 +57,11 @@ pub(crate) fn decide(picture: &Picture<'_>) -> Decision {
     }
     decision.eks = eks(picture, valid).map(Box::new);
     decision.takes_over = decision.eks.is_some()
-        && picture.seen.eks.as_ref().is_some_and(|it| !it.annotations().contains_key(words::EKS_CLUSTER_ANNOTATION));
+        && picture
+            .seen
+            .eks
+            .as_ref()
+            .is_some_and(|it| !it.annotations().contains_key(words::EKS_CLUSTER_ANNOTATION));
     if picture.seen.eks.as_ref().is_some_and(is_here) {
         decision.profiles = profiles(picture, valid);
     }
@@ -90,8 +94,11 @@ pub(crate) fn gap(picture: &Picture<'_>) -> Option<Gap> {
         return Some(Gap::Network(format!("waiting for the infrastructure of Cluster {cluster}")));
     }
     let is_built_in = picture.valid.as_ref().is_ok_and(|valid| valid.control_plane.template.is_none());
-    (is_built_in && seen.network.is_none())
-        .then(|| Gap::Network(format!("no CAPTCluster belongs to Cluster {cluster}; the built-in module needs its VPC")))
+    (is_built_in && seen.network.is_none()).then(|| {
+        Gap::Network(format!(
+            "no CAPTCluster belongs to Cluster {cluster}; the built-in module needs its VPC"
+        ))
+    })
 }
 
 fn is_here(apply: &WorkspaceTemplateApply) -> bool {
@@ -168,7 +175,8 @@ fn is_well(picture: &Picture<'_>, apply_name: &str) -> bool {
 fn spec(picture: &Picture<'_>) -> Option<Value> {
     let spec = &picture.object.spec;
     let url = picture.access.as_ref().map(|access| access.endpoint.as_str());
-    let output = || crate::controllers::common::workspace::text_output(picture.seen.eks.as_ref()?, "cluster_endpoint");
+    let output =
+        || crate::controllers::common::workspace::text_output(picture.seen.eks.as_ref()?, "cluster_endpoint");
     let mut patch = serde_json::Map::new();
     if let Some(endpoint) = endpoint::to_write(spec.control_plane_endpoint.as_ref(), url.or_else(output)) {
         patch.insert("controlPlaneEndpoint".to_owned(), json!(endpoint));
@@ -282,7 +290,11 @@ fn is_restless(picture: &Picture<'_>, calls: bool) -> bool {
 }
 
 /// When to look again at the latest: a token, a question, a time that runs out, a workspace to run again.
-pub(crate) fn wake(picture: &Picture<'_>, curiosity: Option<&Curiosity>, deadlines: &[Timestamp]) -> Option<Timestamp> {
+pub(crate) fn wake(
+    picture: &Picture<'_>,
+    curiosity: Option<&Curiosity>,
+    deadlines: &[Timestamp],
+) -> Option<Timestamp> {
     let asked = curiosity.and_then(|it| match it.when {
         When::At(then) => Some(then),
         When::Now => None,

@@ -52,7 +52,11 @@ fn workspaces<'a>(
         // What it said before it was told to go is no news.
         let is_going = apply.metadata.deletion_timestamp.is_some();
         let finding = workspace::look(apply);
-        if is_going { finding.text().to_owned() } else { format!("WorkspaceTemplateApply {}", apply.name_any()) }
+        if is_going {
+            finding.text().to_owned()
+        } else {
+            format!("WorkspaceTemplateApply {}", apply.name_any())
+        }
     });
     let why = format!("destroying {what}: {}", told.collect::<Vec<_>>().join("; "));
     let here = all.filter(|apply| apply.metadata.deletion_timestamp.is_none()).cloned();
@@ -73,7 +77,9 @@ pub(crate) fn profiles(object: &CaptControlPlane, remains: &Remains) -> Vec<Farg
             let word = error.map(|error| error.code.clone().unwrap_or_else(|| error.class.clone()));
             Some(FargateProfileStatus {
                 ready: false,
-                status: Some(status.status.filter(|it| it == "DELETE_FAILED").unwrap_or_else(|| "DELETING".to_owned())),
+                status: Some(
+                    status.status.filter(|it| it == "DELETE_FAILED").unwrap_or_else(|| "DELETING".to_owned()),
+                ),
                 failure_reason: trouble.as_ref().and(word),
                 failure_message: trouble.map(|it| it.text),
                 ..status

@@ -3,11 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{
-    Resource, ResourceExt as _,
-    api::DynamicObject,
-    core::DeserializeGuard,
-};
+use kube::{Resource, ResourceExt as _, api::DynamicObject, core::DeserializeGuard};
 use serde::de::DeserializeOwned;
 
 use super::{build, fargate, look::Access};
@@ -77,7 +73,10 @@ pub(crate) struct Seen {
 }
 
 /// The Cluster that an object's owner reference names, if it is there and the same.
-pub(crate) async fn owner(object: &CaptControlPlane, ctx: &Context) -> Result<Option<DynamicObject>, K8sError> {
+pub(crate) async fn owner(
+    object: &CaptControlPlane,
+    ctx: &Context,
+) -> Result<Option<DynamicObject>, K8sError> {
     let Some(reference) = cluster::owner(&object.metadata) else { return Ok(None) };
     let kind = cluster::resource(&ctx.cluster_version);
     let found = ctx.kube.get_dynamic(&kind, object.namespace().as_deref(), &reference.name).await?;
@@ -123,8 +122,7 @@ pub(crate) async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<
     let Some(Family { name, .. }) = family else {
         return Ok(Remains { eks, ..Remains::default() });
     };
-    let ((profiles, _), found) =
-        tokio::try_join!(profiles(object, &name, ctx), secrets(object, &name, ctx))?;
+    let ((profiles, _), found) = tokio::try_join!(profiles(object, &name, ctx), secrets(object, &name, ctx))?;
     let Secrets { programs, people, authority, upstreams } = found;
     let ours = |secret: &Secret| secret.owner_references().iter().any(|it| it.uid == uid);
     let secrets = [programs, people, authority, upstreams].into_iter().flatten().filter(ours).collect();

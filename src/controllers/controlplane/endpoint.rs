@@ -20,7 +20,8 @@ pub(crate) fn parse(url: &str) -> Option<ApiEndpoint> {
         },
     };
     let port = port.map_or(Some(HTTPS), |port| port.parse().ok())?;
-    let is_host = !host.is_empty() && host.chars().all(|it| it.is_ascii_alphanumeric() || "-._:".contains(it));
+    let is_host =
+        !host.is_empty() && host.chars().all(|it| it.is_ascii_alphanumeric() || "-._:".contains(it));
     (is_host && (1..=65535).contains(&port)).then(|| ApiEndpoint { host: host.to_owned(), port })
 }
 
@@ -49,7 +50,10 @@ mod tests {
     #[test]
     fn the_host_has_no_scheme_and_the_port_is_the_real_one() {
         for (url, expected) in [
-            ("https://ABC.gr7.eu-west-1.eks.amazonaws.com", Some(("ABC.gr7.eu-west-1.eks.amazonaws.com", 443))),
+            (
+                "https://ABC.gr7.eu-west-1.eks.amazonaws.com",
+                Some(("ABC.gr7.eu-west-1.eks.amazonaws.com", 443)),
+            ),
             ("https://127.0.0.1:40123", Some(("127.0.0.1", 40123))),
             ("https://127.0.0.1:40123/", Some(("127.0.0.1", 40123))),
             ("https://[::1]:6443", Some(("::1", 6443))),

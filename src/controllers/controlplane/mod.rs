@@ -32,7 +32,6 @@ use jiff::Timestamp;
 use kube::{ResourceExt as _, api::DynamicObject, runtime::controller::Action};
 use thiserror::Error;
 
-pub use self::{context::Context, watch::run};
 use self::{
     act::{Acted, Removed},
     decide::Curiosity,
@@ -40,6 +39,7 @@ use self::{
     picture::Picture,
     status::Moment,
 };
+pub use self::{context::Context, watch::run};
 use super::common::{
     cluster::{ClusterView, owner as owner_reference},
     gate::{self, Gate},

@@ -41,7 +41,11 @@ pub(super) fn news(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -
     for type_ in LOST {
         let held = is_true(&old.conditions, type_) && !is_going;
         if let Some(lost) = find(&new.conditions, type_).filter(|it| held && it.status == "False") {
-            all.push(News::warning(ACTION, "NotReady", format!("{type_}: {}: {}", lost.reason, lost.message)));
+            all.push(News::warning(
+                ACTION,
+                "NotReady",
+                format!("{type_}: {}: {}", lost.reason, lost.message),
+            ));
         }
     }
     all.extend(failures(old, new));
@@ -123,9 +127,16 @@ mod tests {
     fn each_step_of_a_deletion_is_told_and_nothing_else_then() {
         let held = status(&[Said::yes(types::AVAILABLE, reasons::AVAILABLE, "")], None);
         let step = |reason| {
-            status(&[Said::yes(types::DELETING, reason, "x"), Said::no(types::AVAILABLE, reasons::DELETING, "x")], None)
+            status(
+                &[
+                    Said::yes(types::DELETING, reason, "x"),
+                    Said::no(types::AVAILABLE, reasons::DELETING, "x"),
+                ],
+                None,
+            )
         };
-        let (first, second) = (step("WaitingForFargateProfilesDeletion"), step("WaitingForEKSClusterDeletion"));
+        let (first, second) =
+            (step("WaitingForFargateProfilesDeletion"), step("WaitingForEKSClusterDeletion"));
         assert_eq!(reasons_of(&held, &first), ["Deleting"]);
         assert_eq!(reasons_of(&first, &second), ["Deleting"]);
         assert_eq!(reasons_of(&second, &second), [""; 0]);

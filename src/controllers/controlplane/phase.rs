@@ -33,7 +33,8 @@ mod tests {
     fn of(true_ones: &[&'static str], is_deleting: bool) -> Phase {
         let mut conditions = Vec::new();
         for type_ in true_ones {
-            let _ = set(&mut conditions, Said::yes(type_, reasons::READY, ""), None, jiff::Timestamp::UNIX_EPOCH);
+            let _ =
+                set(&mut conditions, Said::yes(type_, reasons::READY, ""), None, jiff::Timestamp::UNIX_EPOCH);
         }
         phase(&conditions, is_deleting)
     }

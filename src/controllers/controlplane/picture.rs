@@ -93,7 +93,8 @@ impl<'a> Picture<'a> {
     ) -> Self {
         let valid = validate(object, seen, limits);
         let running = running(seen.eks.as_ref(), look);
-        let step = valid.as_ref().ok().map(|valid| version::step(&valid.control_plane.version, running.as_ref()));
+        let step =
+            valid.as_ref().ok().map(|valid| version::step(&valid.control_plane.version, running.as_ref()));
         let principal = seen.principal.as_ref().ok().map(crate::aws::Principal::digest);
         let mut picture = Self {
             object,
@@ -173,7 +174,8 @@ impl<'a> Picture<'a> {
                 Profile {
                     name: profile.name.clone(),
                     apply: by_name.get(&apply_name).copied(),
-                    refused: taken.map(|owner| format!("WorkspaceTemplateApply {apply_name} belongs to {owner}")),
+                    refused: taken
+                        .map(|owner| format!("WorkspaceTemplateApply {apply_name} belongs to {owner}")),
                     is_dropped: false,
                     apply_name,
                 }
@@ -223,7 +225,9 @@ impl<'a> Picture<'a> {
         match (secret, &self.access) {
             (None, None) => Kubeconfig::NoAccess,
             // Nobody tells how the API is reached just now; what is written down stays.
-            (Some(secret), None) => kubeconfig::life(secret).map_or(Kubeconfig::NoAccess, Kubeconfig::Current),
+            (Some(secret), None) => {
+                kubeconfig::life(secret).map_or(Kubeconfig::NoAccess, Kubeconfig::Current)
+            }
             (None, Some(_)) => Kubeconfig::Stale { exists: false },
             (Some(secret), Some(_)) => match judge(secret) {
                 Some(Verdict::Current(until)) => Kubeconfig::Current(until),
@@ -283,9 +287,8 @@ fn stamp(seen: &Seen, principal: Option<&str>) -> String {
 
 /// What changes whenever a run of a workspace ends.
 fn one_stamp(apply: &WorkspaceTemplateApply) -> String {
-    let is_over = |phase: RunPhase| {
-        matches!(phase, RunPhase::Succeeded | RunPhase::Failed | RunPhase::Interrupted)
-    };
+    let is_over =
+        |phase: RunPhase| matches!(phase, RunPhase::Succeeded | RunPhase::Failed | RunPhase::Interrupted);
     let run = apply.status.as_ref().and_then(|status| status.run.as_ref()).filter(|run| is_over(run.phase));
     let applied = apply.status.as_ref().and_then(|status| status.last_applied_time.as_ref());
     let run = run.map(|run| run.id.as_str()).unwrap_or_default();

@@ -48,7 +48,11 @@ impl Refusal {
 }
 
 /// Looks at a control plane and at what belongs to the same Cluster.
-pub(crate) fn validate(object: &CaptControlPlane, seen: &Seen, limits: &Limits) -> Result<Validated, Refusal> {
+pub(crate) fn validate(
+    object: &CaptControlPlane,
+    seen: &Seen,
+    limits: &Limits,
+) -> Result<Validated, Refusal> {
     let home = object.metadata.namespace.as_deref().unwrap_or_default();
     let home = Namespace::parse(home).map_err(|malformed| {
         Refusal::one("metadata.namespace", malformed.to_string(), "use another namespace")
@@ -104,7 +108,9 @@ fn region(control_plane: &ValidatedControlPlane, seen: &Seen) -> Result<Region, 
         (Some(here), _) => here.clone(),
         (None, Some(there)) => parse_region(there, "spec.region of the CAPTCluster")?,
         (None, None) => match &seen.cluster.region {
-            Some(noted) => parse_region(noted, &format!("annotation {} of the Cluster", words::REGION_ANNOTATION))?,
+            Some(noted) => {
+                parse_region(noted, &format!("annotation {} of the Cluster", words::REGION_ANNOTATION))?
+            }
             None => {
                 let message = "is missing, and no CAPTCluster says the region".to_owned();
                 return Err(Refusal::one(path, message, "add it"));
@@ -165,7 +171,11 @@ mod tests {
     #[test]
     fn a_cluster_keeps_the_name_that_it_was_made_with() {
         let mut seen = seen();
-        seen.eks = Some(workspace("cp-eks-controlplane-apply", &json!({"variables": {"cluster_name": "old"}}), &json!({})));
+        seen.eks = Some(workspace(
+            "cp-eks-controlplane-apply",
+            &json!({"variables": {"cluster_name": "old"}}),
+            &json!({}),
+        ));
         assert_eq!(verdict(&json!({"version": "1.33"}), &seen).unwrap().eks_name.as_str(), "old");
         let refusal = verdict(&json!({"version": "1.33", "eksClusterName": "new"}), &seen).unwrap_err();
         assert!(refusal.message.contains("was made as old"), "{}", refusal.message);
@@ -209,7 +219,11 @@ mod tests {
         let spec = json!({"version": "latest", "additionalFargateProfiles": [
             {"name": "apps", "selectors": []}, {"name": "apps", "selectors": [{"namespace": "x"}]}]});
         let message = verdict(&spec, &seen()).unwrap_err().message;
-        for path in ["spec.version", "spec.additionalFargateProfiles[0].selectors", "spec.additionalFargateProfiles[1].name"] {
+        for path in [
+            "spec.version",
+            "spec.additionalFargateProfiles[0].selectors",
+            "spec.additionalFargateProfiles[1].name",
+        ] {
             assert!(message.contains(path), "{message}");
         }
     }
@@ -219,7 +233,8 @@ mod tests {
         let spec = json!({"version": "1.33", "controlPlaneConfig": {"serviceIpv4Cidr": "10.0.0.0/16"}});
         assert!(verdict(&spec, &seen()).unwrap_err().message.contains("overlaps"));
         let mut elsewhere = seen();
-        elsewhere.network = Some(network(&json!({"region": "eu-central-1", "vpcConfig": {"cidr": "10.1.0.0/16"}})));
+        elsewhere.network =
+            Some(network(&json!({"region": "eu-central-1", "vpcConfig": {"cidr": "10.1.0.0/16"}})));
         assert!(verdict(&spec, &elsewhere).is_ok());
     }
 

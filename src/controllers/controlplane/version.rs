@@ -85,8 +85,14 @@ mod tests {
 
     #[test]
     fn every_pair_of_spec_and_eks_is_judged_rightly_by_cluster_apis_rules() {
-        let spellings =
-            |minor: u8| [format!("v1.{minor}.0"), format!("1.{minor}"), format!("1.{minor}.7"), format!("v1.{minor}.3-eks-4096722")];
+        let spellings = |minor: u8| {
+            [
+                format!("v1.{minor}.0"),
+                format!("1.{minor}"),
+                format!("1.{minor}.7"),
+                format!("v1.{minor}.3-eks-4096722"),
+            ]
+        };
         for spec_minor in 28..36_u8 {
             for spec in spellings(spec_minor) {
                 assert_eq!(reported(&spec, None), None, "provisioning until EKS tells a version");

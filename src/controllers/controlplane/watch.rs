@@ -44,9 +44,12 @@ pub fn run(
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .owns(drive::api::<PartialObjectMeta<WorkspaceTemplateApply>>(&common), others())
         .owns(drive::api::<PartialObjectMeta<Secret>>(&common), secrets)
-        .watches_with(all_clusters(&common), clusters, others(), move |it: PartialObjectMeta<DynamicObject>| {
-            pick(&of_cluster, |family| family.is(&it.metadata))
-        })
+        .watches_with(
+            all_clusters(&common),
+            clusters,
+            others(),
+            move |it: PartialObjectMeta<DynamicObject>| pick(&of_cluster, |family| family.is(&it.metadata)),
+        )
         .watches(
             drive::api::<PartialObjectMeta<CaptCluster>>(&common),
             others(),

@@ -162,13 +162,10 @@ async fn users(object: &CaptIdentity, ctx: &Context) -> Result<Vec<String>, K8sE
 }
 
 /// Who AWS says that we are.
-async fn ask(
-    object: &CaptIdentity,
-    secret: Option<&Secret>,
-    ctx: &Context,
-) -> Result<Account, String> {
+async fn ask(object: &CaptIdentity, secret: Option<&Secret>, ctx: &Context) -> Result<Account, String> {
     let data = secret.and_then(|secret| secret.data.as_ref());
-    let principal = principal((&object.name_any(), "capt"), &object.spec, data).map_err(|error| error.whole())?;
+    let principal =
+        principal((&object.name_any(), "capt"), &object.spec, data).map_err(|error| error.whole())?;
     let sdk = ctx.sessions.sdk(&principal, Some(&ctx.region)).await;
     account(&sdk).await.map_err(|error| error.to_string())
 }

@@ -83,12 +83,14 @@ mod tests {
         let object = control_plane(&json!({"version": "1.33", "additionalFargateProfiles": [profile]}));
         let valid = validate(&object, &seen(), &Limits::default()).unwrap();
         let net = network(&json!({"region": "eu-central-1"}));
-        serde_json::to_value(workspace(&object, &valid, Some(&net), &valid.control_plane.profiles[0])).unwrap()
+        serde_json::to_value(workspace(&object, &valid, Some(&net), &valid.control_plane.profiles[0]))
+            .unwrap()
     }
 
     #[test]
     fn a_profile_takes_subnets_and_role_from_the_others_unless_it_names_them() {
-        let made = built(&json!({"name": "apps", "selectors": [{"namespace": "apps", "labels": {"a": "b"}}]}));
+        let made =
+            built(&json!({"name": "apps", "selectors": [{"namespace": "apps", "labels": {"a": "b"}}]}));
         let spec = &made["spec"];
         assert_eq!((&spec["module"], &spec["region"]), (&json!("fargate"), &json!("eu-central-1")));
         let (vpc, eks) = (
@@ -118,7 +120,9 @@ mod tests {
 
     #[test]
     fn a_template_gets_the_variables_of_the_original_design() {
-        let made = built(&json!({"name": "apps", "selectors": [{"namespace": "apps"}], "workspaceTemplateRef": {"name": "t"}}));
+        let made = built(
+            &json!({"name": "apps", "selectors": [{"namespace": "apps"}], "workspaceTemplateRef": {"name": "t"}}),
+        );
         let spec = &made["spec"];
         assert_eq!(spec["templateRef"], json!({"name": "t", "namespace": "team"}));
         assert_eq!(

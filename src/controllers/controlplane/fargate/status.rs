@@ -90,7 +90,9 @@ pub(crate) fn judge(profile: &Profile<'_>, known: &Known, previous: Option<&Farg
         status.failure_reason = Some(reason(profile, found, finding.as_ref(), &status));
         status.failure_message.clone_from(&why);
     }
-    let done = finding.as_ref().is_some_and(|finding| finding.usable && finding.settled && finding.trouble.is_none());
+    let done = finding
+        .as_ref()
+        .is_some_and(|finding| finding.usable && finding.settled && finding.trouble.is_none());
     let is_lost = done
         && !profile.is_dropped
         && found.is_some_and(|found| found.there().is_none_or(|view| view.status == "CREATE_FAILED"));
@@ -239,15 +241,25 @@ pub(crate) fn conditions(judged: &[Judged], note: &str) -> Vec<Said> {
     let coming = named(&[Standing::Creating]);
     let changing = named(&[Standing::Creating, Standing::Updating]);
     let with_note = |words: Vec<String>| {
-        words.into_iter().chain([note.to_owned()].into_iter().filter(|it| !it.is_empty())).collect::<Vec<_>>().join("; ")
+        words
+            .into_iter()
+            .chain([note.to_owned()].into_iter().filter(|it| !it.is_empty()))
+            .collect::<Vec<_>>()
+            .join("; ")
     };
     let ready = |type_: &'static str| match (failed.is_empty(), coming.is_empty()) {
-        (false, _) => {
-            Said::no(type_, reasons::FARGATE_PROFILE_FAILED, with_note([failed.clone(), coming.clone()].concat()))
-        }
+        (false, _) => Said::no(
+            type_,
+            reasons::FARGATE_PROFILE_FAILED,
+            with_note([failed.clone(), coming.clone()].concat()),
+        ),
         (true, false) => Said::no(type_, reasons::FARGATE_PROFILE_CREATING, with_note(coming.clone())),
-        (true, true) if judged.is_empty() => Said::yes(type_, reasons::NO_FARGATE_PROFILES, with_note(Vec::new())),
-        (true, true) => Said::yes(type_, reasons::FARGATE_PROFILE_READY, with_note(named(&[Standing::Removing]))),
+        (true, true) if judged.is_empty() => {
+            Said::yes(type_, reasons::NO_FARGATE_PROFILES, with_note(Vec::new()))
+        }
+        (true, true) => {
+            Said::yes(type_, reasons::FARGATE_PROFILE_READY, with_note(named(&[Standing::Removing])))
+        }
     };
     let some = |type_: &'static str, reason: &'static str, words: Vec<String>| {
         if words.is_empty() {

@@ -37,7 +37,10 @@ fn view(status: &str, issues: &[(&str, &str)]) -> Found<ProfileView> {
 }
 
 fn known(found: Option<Found<ProfileView>>) -> Known {
-    Known { profiles: found.into_iter().map(|it| ("apps-0a0b0c".to_owned(), it)).collect(), ..Known::default() }
+    Known {
+        profiles: found.into_iter().map(|it| ("apps-0a0b0c".to_owned(), it)).collect(),
+        ..Known::default()
+    }
 }
 
 fn profile(apply: Option<&WorkspaceTemplateApply>) -> Profile<'_> {
@@ -128,7 +131,10 @@ fn without_an_answer_what_was_said_before_stands() {
         ..FargateProfileStatus::default()
     };
     let it = judge(&profile(Some(&apply(&settled()))), &Known::default(), Some(&before));
-    assert_eq!((it.standing, it.status.ready, it.status.arn.as_deref()), (Standing::Ready, true, Some("arn:apps")));
+    assert_eq!(
+        (it.standing, it.status.ready, it.status.arn.as_deref()),
+        (Standing::Ready, true, Some("arn:apps"))
+    );
 }
 
 #[test]
@@ -142,13 +148,18 @@ fn one_that_goes_tells_why_it_does_not() {
     };
     let it = judge(&dropped, &stuck, None);
     assert_eq!((it.standing, it.status.ready), (Standing::Removing, false));
-    assert!(it.note.contains("DELETE_FAILED; InternalFailure: later") && it.note.contains("pods hang on it"), "{}", it.note);
+    assert!(
+        it.note.contains("DELETE_FAILED; InternalFailure: later") && it.note.contains("pods hang on it"),
+        "{}",
+        it.note
+    );
     assert_eq!(it.status.failure_reason.as_deref(), Some("InternalFailure"));
 }
 
 #[test]
 fn a_template_may_tell_the_arn_alone() {
-    let outputs = json!({"fargate_profile_arn": "arn:aws:eks:eu-central-1:1:fargateprofile/demo/apps-0a0b0c/uuid"});
+    let outputs =
+        json!({"fargate_profile_arn": "arn:aws:eks:eu-central-1:1:fargateprofile/demo/apps-0a0b0c/uuid"});
     let it = judged(&done(&outputs), Some(view("ACTIVE", &[])));
     assert!(it.status.ready);
 }
@@ -172,7 +183,9 @@ fn one_broken_profile_is_named_and_the_others_are_not_failed() {
         let ready = of(type_);
         assert_eq!(ready.status, ConditionStatus::False);
         assert_eq!(ready.reason, "FargateProfileFailed");
-        assert!(ready.message.contains("bad: EKS says CREATE_FAILED; AccessDenied: you may not pass the role"));
+        assert!(
+            ready.message.contains("bad: EKS says CREATE_FAILED; AccessDenied: you may not pass the role")
+        );
         assert!(ready.message.ends_with("EKS has others: theirs") && !ready.message.contains("good"));
     }
     assert_eq!(of(types::FARGATE_PROFILE_FAILED).status, ConditionStatus::True);
@@ -183,12 +196,10 @@ fn one_broken_profile_is_named_and_the_others_are_not_failed() {
 #[test]
 fn no_profiles_are_all_ready() {
     let said = conditions(&[], "");
-    assert_eq!(said.iter().map(|it| it.status).collect::<Vec<_>>(), [
-        ConditionStatus::True,
-        ConditionStatus::True,
-        ConditionStatus::False,
-        ConditionStatus::False
-    ]);
+    assert_eq!(
+        said.iter().map(|it| it.status).collect::<Vec<_>>(),
+        [ConditionStatus::True, ConditionStatus::True, ConditionStatus::False, ConditionStatus::False]
+    );
 }
 
 #[test]

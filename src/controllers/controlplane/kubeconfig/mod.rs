@@ -66,9 +66,10 @@ pub(crate) enum Verdict {
 /// Looks at the Secret for programs.
 pub(crate) fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
     let value = secret.data.as_ref().and_then(|data| data.get(VALUE)).map(|it| it.0.as_slice());
-    let is_whole = secret.data.as_ref().is_some_and(|data| {
-        [VALUE, RELATIVE, text::TOKEN_FILE].iter().all(|key| data.contains_key(*key))
-    });
+    let is_whole = secret
+        .data
+        .as_ref()
+        .is_some_and(|data| [VALUE, RELATIVE, text::TOKEN_FILE].iter().all(|key| data.contains_key(*key)));
     let made_from = secret.annotations().get(words::MADE_FROM_ANNOTATION).map(String::as_str);
     let life = secret.annotations().get(words::TOKEN_ANNOTATION).and_then(|text| Life::parse(text));
     let is_owned = owner(facts.object)
@@ -90,7 +91,11 @@ pub(crate) fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
 
 /// Until when the token in a Secret is to be left alone, whatever the Secret was made from.
 pub(crate) fn life(secret: &Secret) -> Option<Timestamp> {
-    secret.annotations().get(words::TOKEN_ANNOTATION).and_then(|text| Life::parse(text)).map(|it| it.replace_at())
+    secret
+        .annotations()
+        .get(words::TOKEN_ANNOTATION)
+        .and_then(|text| Life::parse(text))
+        .map(|it| it.replace_at())
 }
 
 /// The Secret for programs.
@@ -197,7 +202,14 @@ mod tests {
 
     fn with<T>(access: &Access, principal: &str, work: impl FnOnce(&Facts<'_>) -> T) -> T {
         let object = control_plane(&json!({"version": "1.33"}));
-        work(&Facts { object: &object, cluster: "demo", eks_name: "prod", region: "eu-central-1", access, principal })
+        work(&Facts {
+            object: &object,
+            cluster: "demo",
+            eks_name: "prod",
+            region: "eu-central-1",
+            access,
+            principal,
+        })
     }
 
     #[test]

@@ -83,13 +83,19 @@ mod tests {
         let exec = config.auth_infos[0].auth_info.clone().unwrap().exec.unwrap();
         assert_eq!(exec.command.as_deref(), Some("aws"));
         let args = exec.args.unwrap().join(" ");
-        assert!(args.contains("get-token --cluster-name demo") && args.contains("--region eu-central-1"), "{args}");
+        assert!(
+            args.contains("get-token --cluster-name demo") && args.contains("--region eu-central-1"),
+            "{args}"
+        );
     }
 
     #[test]
     fn the_one_beside_a_token_file_names_it() {
         let config = read(&with_token_file("demo", &access()));
-        assert_eq!(config.auth_infos[0].auth_info.clone().unwrap().token_file.as_deref(), Some("./token-file"));
+        assert_eq!(
+            config.auth_infos[0].auth_info.clone().unwrap().token_file.as_deref(),
+            Some("./token-file")
+        );
     }
 
     #[test]

@@ -105,8 +105,13 @@ mod tests {
     fn the_annotation_is_read_back_and_garbage_is_no_life() {
         let life = Life { made: at(0), expires: at(840) };
         assert_eq!(Life::parse(&life.to_text()), Some(life));
-        for text in ["", "x/y", "2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z/2036-01-01T00:00:00Z",
-            "2026-01-02T00:00:00Z/2026-01-01T00:00:00Z"] {
+        for text in [
+            "",
+            "x/y",
+            "2026-01-01T00:00:00Z",
+            "2026-01-01T00:00:00Z/2036-01-01T00:00:00Z",
+            "2026-01-02T00:00:00Z/2026-01-01T00:00:00Z",
+        ] {
             assert_eq!(Life::parse(text), None, "{text}");
         }
     }

@@ -174,7 +174,14 @@ mod tests {
         let made = Made { at: Timestamp::UNIX_EPOCH, token };
         let mut look = Look::default();
         look.take("s", Answer { token: Some(Ok(made.clone())), ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        look.take("s", Answer { token: Some(Err("no keys".to_owned())), ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        assert_eq!((look.token, look.token_trouble.as_deref(), look.failures), (Some(made), Some("no keys"), 1));
+        look.take(
+            "s",
+            Answer { token: Some(Err("no keys".to_owned())), ..Answer::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(
+            (look.token, look.token_trouble.as_deref(), look.failures),
+            (Some(made), Some("no keys"), 1)
+        );
     }
 }

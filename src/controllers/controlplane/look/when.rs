@@ -41,7 +41,8 @@ pub fn next(look: &Look, needs: Needs<'_>, now: Timestamp) -> When {
         (0, false) => after(needs.interval),
         (0, true) => after(needs.interval.min(RESTLESS)),
         (failures, _) => {
-            let pause = AFTER_TROUBLE.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(10)));
+            let pause =
+                AFTER_TROUBLE.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(10)));
             // What happened meanwhile does not make EKS answer.
             return at(after(pause.min(needs.interval)), now);
         }

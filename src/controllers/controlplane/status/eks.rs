@@ -34,7 +34,8 @@ pub(super) fn cluster(picture: &Picture<'_>, else_: &(&'static str, String)) -> 
     let no = |reason, message: String| Said::no(type_, reason, message);
     match picture.cluster() {
         None => {
-            let stands = before(picture, type_, &[reasons::READY, reasons::EKS_UNHEALTHY, reasons::EKS_NOT_FOUND]);
+            let stands =
+                before(picture, type_, &[reasons::READY, reasons::EKS_UNHEALTHY, reasons::EKS_NOT_FOUND]);
             stands.unwrap_or_else(|| no(else_.0, else_.1.clone()))
         }
         Some(Found::Gone) if picture.is_applied() => {
@@ -48,7 +49,10 @@ pub(super) fn cluster(picture: &Picture<'_>, else_: &(&'static str, String)) -> 
             "DELETING" => no(reasons::DELETING, "EKS says DELETING".to_owned()),
             other => {
                 let words = [format!("EKS says {other}"), issues(&view.issues)];
-                no(reasons::EKS_UNHEALTHY, words.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; "))
+                no(
+                    reasons::EKS_UNHEALTHY,
+                    words.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("; "),
+                )
             }
         },
     }
@@ -64,12 +68,13 @@ pub(super) fn available(picture: &Picture<'_>, else_: &(&'static str, String)) -
         Some(Found::There(view)) if ["ACTIVE", "UPDATING"].contains(&view.status.as_str()) => {
             Said::yes(type_, reasons::AVAILABLE, "")
         }
-        Some(Found::There(view)) => Said::no(type_, reasons::EKS_UNHEALTHY, format!("EKS says {}", view.status)),
-        Some(Found::Gone) => {
-            Said::no(type_, reasons::EKS_NOT_FOUND, "EKS does not know the cluster")
+        Some(Found::There(view)) => {
+            Said::no(type_, reasons::EKS_UNHEALTHY, format!("EKS says {}", view.status))
         }
+        Some(Found::Gone) => Said::no(type_, reasons::EKS_NOT_FOUND, "EKS does not know the cluster"),
         None => {
-            let stands = before(picture, type_, &[reasons::AVAILABLE, reasons::EKS_UNHEALTHY, reasons::EKS_NOT_FOUND]);
+            let stands =
+                before(picture, type_, &[reasons::AVAILABLE, reasons::EKS_UNHEALTHY, reasons::EKS_NOT_FOUND]);
             // The latch says that it answered once, and nobody says otherwise.
             stands.unwrap_or_else(|| Said::unknown(type_, reasons::EKS_UNKNOWN, "EKS was not asked yet"))
         }
@@ -90,8 +95,10 @@ pub(super) fn addons(picture: &Picture<'_>, else_: &(&'static str, String)) -> S
             }
             Said::no(type_, reasons::ADDON_NOT_READY, sick.join("; "))
         }
-        None if picture.cluster().is_none() || is_there => before(picture, type_, &[reasons::READY, reasons::ADDON_NOT_READY])
-            .unwrap_or_else(|| Said::no(type_, else_.0, else_.1.clone())),
+        None if picture.cluster().is_none() || is_there => {
+            before(picture, type_, &[reasons::READY, reasons::ADDON_NOT_READY])
+                .unwrap_or_else(|| Said::no(type_, else_.0, else_.1.clone()))
+        }
         _ => Said::no(type_, else_.0, else_.1.clone()),
     }
 }

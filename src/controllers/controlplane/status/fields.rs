@@ -35,7 +35,8 @@ pub(super) fn fill(new: &mut CaptControlPlaneStatus, picture: &Picture<'_>) {
         && (secrets.authority.is_some() || upstreams.is_some());
     new.fargate_profile_statuses = picture.profiles.iter().map(|it| it.status.clone()).collect();
     if let (Some(eks), Some(finding)) = (&picture.seen.eks, &picture.finding) {
-        new.workspace_template_status = Some(template_status(new.workspace_template_status.as_ref(), eks, finding));
+        new.workspace_template_status =
+            Some(template_status(new.workspace_template_status.as_ref(), eks, finding));
         new.workspace_status = Some(workspace_status(eks, finding));
     }
 }

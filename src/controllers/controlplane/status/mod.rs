@@ -7,8 +7,8 @@ mod verdict;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-pub(super) use self::verdict::deadline;
 use self::verdict::Verdict;
+pub(super) use self::verdict::deadline;
 use super::{
     fargate::{self, Standing},
     phase::phase,
@@ -52,7 +52,11 @@ const ALL: [&str; 15] = [
 ];
 
 /// The status of an object that nobody owns yet.
-pub(crate) fn waiting_for_owner(old: &CaptControlPlaneStatus, at: Moment, why: &str) -> CaptControlPlaneStatus {
+pub(crate) fn waiting_for_owner(
+    old: &CaptControlPlaneStatus,
+    at: Moment,
+    why: &str,
+) -> CaptControlPlaneStatus {
     let mut new = begin(old, at);
     for type_ in [types::READY, types::AVAILABLE] {
         say(&mut new, at, Said::no(type_, reasons::WAITING_FOR_OWNER, why));
@@ -268,5 +272,9 @@ fn note(picture: &Picture<'_>) -> String {
     if others.is_empty() {
         return String::new();
     }
-    format!("EKS has Fargate profiles that {} did not ask for: {}", picture.object.name_any(), others.join(", "))
+    format!(
+        "EKS has Fargate profiles that {} did not ask for: {}",
+        picture.object.name_any(),
+        others.join(", ")
+    )
 }

@@ -60,7 +60,11 @@ pub(super) fn of(picture: &Picture<'_>) -> Verdict {
     }
     if let Err(unknown) = &picture.seen.principal {
         let (reason, why) = (reasons::IDENTITY_NOT_ALLOWED, unknown.message.clone());
-        return if unknown.is_failure { Verdict::Failed { reason, why } } else { Verdict::Coming { reason, why } };
+        return if unknown.is_failure {
+            Verdict::Failed { reason, why }
+        } else {
+            Verdict::Coming { reason, why }
+        };
     }
     match gap(picture) {
         Some(Gap::Taken(why)) => return fail(reasons::WORKSPACE_ERROR, &why),
@@ -68,7 +72,8 @@ pub(super) fn of(picture: &Picture<'_>) -> Verdict {
         None => {}
     }
     if let Some(Step::Refused { running, wanted }) = &picture.step {
-        let why = format!("EKS runs {running} and cannot go back to {wanted}; write {running} or a newer version");
+        let why =
+            format!("EKS runs {running} and cannot go back to {wanted}; write {running} or a newer version");
         return fail(reasons::DOWNGRADE_REFUSED, &why);
     }
     if let Some(failure) = picture.finding.as_ref().and_then(|finding| finding.failure()) {
@@ -104,7 +109,10 @@ fn working(picture: &Picture<'_>) -> Verdict {
     if is_late {
         let minutes = timeouts(picture).control_plane_timeout;
         let (reason, at) = (reasons::CONTROL_PLANE_TIMEOUT, if picture.is_applied() { "" } else { &doing });
-        let why = format!("not ready after {minutes} minutes, and still at it{}{at}", if at.is_empty() { "" } else { ": " });
+        let why = format!(
+            "not ready after {minutes} minutes, and still at it{}{at}",
+            if at.is_empty() { "" } else { ": " }
+        );
         return Verdict::Late { reason, why };
     }
     if picture.is_applied() {
