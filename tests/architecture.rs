@@ -16,39 +16,65 @@ use std::{
 const RULES: &[(&str, &[&str], &str)] = &[
     (
         "api",
-        &["aws", "blueprint", "cli", "config", "local", "manifest", "model", "modules", "oneshot"],
+        &["aws", "blueprint", "cli", "config", "k8s", "local", "manifest", "model", "modules", "oneshot"],
         "api is data: kinds, schema, words; it uses nothing of ours",
     ),
     (
         "model",
-        &["aws", "blueprint", "cli", "config", "local", "manifest", "modules", "oneshot"],
+        &["aws", "blueprint", "cli", "config", "k8s", "local", "manifest", "modules", "oneshot"],
         "model gives the kinds their meaning; it knows api alone",
     ),
     (
         "manifest",
-        &["aws", "blueprint", "cli", "config", "local", "modules", "oneshot"],
+        &["aws", "blueprint", "cli", "config", "k8s", "local", "modules", "oneshot"],
         "manifest turns files into validated objects; it knows api and model",
     ),
     (
         "blueprint",
-        &["aws", "cli", "config", "local", "oneshot"],
+        &["aws", "cli", "config", "k8s", "local", "oneshot"],
         "blueprint is pure: objects in, workspaces out",
     ),
     (
         "aws",
-        &["api", "blueprint", "cli", "local", "manifest", "model", "oneshot"],
+        &["api", "blueprint", "cli", "k8s", "local", "manifest", "model", "oneshot"],
         "aws talks to AWS and knows no kind of ours",
     ),
     (
         "local",
-        &["api", "aws", "blueprint", "cli", "manifest", "model", "oneshot"],
+        &["api", "aws", "blueprint", "cli", "k8s", "manifest", "model", "oneshot"],
         "local runs the local AWS and knows no kind of ours",
     ),
-    ("oneshot", &["cli", "local"], "oneshot does the work; what starts it is somebody else's business"),
+    (
+        "oneshot",
+        &["cli", "k8s", "local"],
+        "oneshot does the work; what starts it is somebody else's business",
+    ),
     (
         "config",
-        &["api", "aws", "blueprint", "cli", "local", "manifest", "model", "oneshot"],
+        &["api", "aws", "blueprint", "cli", "k8s", "local", "manifest", "model", "oneshot"],
         "config reads the environment and uses nothing of ours",
+    ),
+    (
+        "k8s",
+        &["aws", "blueprint", "cli", "config", "local", "manifest", "model", "modules", "oneshot"],
+        "k8s writes to the API server and decides nothing; it knows api and error",
+    ),
+    (
+        "error",
+        &[
+            "api",
+            "aws",
+            "blueprint",
+            "cli",
+            "config",
+            "k8s",
+            "local",
+            "manifest",
+            "model",
+            "modules",
+            "oneshot",
+        ],
+        "error is for all, and uses nothing of ours",
     ),
 ];
 
