@@ -98,14 +98,14 @@ async fn duel(old_waits_at: u64, new_waits_at: u64) {
         let picks = move |call: &Call| call.agent == agent && call.is_write();
         faults.add(Fault::new(picks, Effect::Delay(Duration::from_millis(millis))).nth(nth))
     };
-    let held = hold("late", old_waits_at, 300);
+    let first = hold("late", old_waits_at, 300);
     hold(AGENT, new_waits_at, 700);
 
     let late = small_pages(Kube::new(scene.world.server.client_of(auth::admin(), "late")));
     let theirs = only_state(state("abc", 3, &noise(15_000, 3)));
     let ours = only_state(state("abc", 2, &noise(15_000, 2)));
     let new = async {
-        scene.world.until(async || (faults.acted(held) > 0).then_some(())).await;
+        scene.world.until(async || (faults.acted(first) > 0).then_some(())).await;
         scene.save(&ours, Fence(2)).await
     };
     let (old, new) = tokio::join!(late.save(&scene.home, &theirs, ONE), new);
@@ -114,7 +114,7 @@ async fn duel(old_waits_at: u64, new_waits_at: u64) {
     match old {
         // It was done before the new one claimed the state, and is the newer one.
         Ok(_) => {
-            assert!(loaded.deposit == theirs && matches!(new, Ok(Saved::Older { .. })), "{round}: {new:?}")
+            assert!(loaded.deposit == theirs && matches!(new, Ok(Saved::Older { .. })), "{round}: {new:?}");
         }
         Err(error) => {
             assert_eq!(error.category(), "Fenced", "{round}: {error}");
