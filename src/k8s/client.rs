@@ -70,12 +70,14 @@ impl Kube {
     }
 
     async fn still_missing(&self, names: &mut Vec<String>) -> Result<(), K8sError> {
-        while let Some(name) = names.last() {
-            match self.get::<CustomResourceDefinition>(None, name).await? {
-                Some(crd) if is_established(&crd) => names.pop(),
-                _ => return Ok(()),
-            };
+        let mut missing = Vec::new();
+        for name in names.drain(..) {
+            let found: Option<CustomResourceDefinition> = self.get(None, &name).await?;
+            if !found.is_some_and(|crd| is_established(&crd)) {
+                missing.push(name);
+            }
         }
+        *names = missing;
         Ok(())
     }
 

@@ -62,7 +62,7 @@ pub enum K8sError {
         source: Box<Status>,
     },
     /// We may not.
-    #[error("may not {deed}; grant it to the account that capt runs as")]
+    #[error("the API server forbids us to {deed}: a permission that is missing, a quota, or a policy")]
     Forbidden {
         /// What was asked.
         deed: Deed,
@@ -254,12 +254,12 @@ fn is_failed_test(status: &Status) -> bool {
 mod tests {
     use super::*;
 
-    fn status(code: u16, details: serde_json::Value) -> kube::Error {
+    fn status(code: u16, details: &serde_json::Value) -> kube::Error {
         let text = serde_json::json!({"code": code, "message": "said", "reason": "Why", "details": details});
         kube::Error::Api(Box::new(serde_json::from_value(text).unwrap()))
     }
 
-    fn error(code: u16, details: serde_json::Value) -> K8sError {
+    fn error(code: u16, details: &serde_json::Value) -> K8sError {
         let deed = Deed { verb: "patch", what: "Secret shop/cart".to_owned() };
         K8sError::of(deed, status(code, details))
     }
@@ -286,14 +286,14 @@ mod tests {
             (504, &bare, Class::Transient, "Trouble"),
         ];
         for (code, details, class, category) in table {
-            let error = error(code, details.clone());
+            let error = error(code, details);
             assert_eq!((error.class(), error.category()), (class, category), "{code} {details}");
         }
     }
 
     #[test]
     fn a_message_says_what_we_were_doing_and_leaves_the_cause_to_the_source() {
-        let error = error(409, serde_json::json!({"name": "cart"}));
+        let error = error(409, &serde_json::json!({"name": "cart"}));
         assert_eq!(error.to_string(), "cannot patch Secret shop/cart: it was changed meanwhile");
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         assert_eq!(cause.as_deref(), Some("said: Why"));
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_time_to_stay_away_is_the_servers() {
-        let error = error(429, serde_json::json!({"retryAfterSeconds": 7}));
+        let error = error(429, &serde_json::json!({"retryAfterSeconds": 7}));
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
         assert!(error.is_busy());
     }

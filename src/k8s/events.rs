@@ -6,16 +6,15 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 pub use k8s_controller::events::EventType;
 use k8s_controller::events::{Event, EventRecorder, PublishError};
 use kube::{Resource, runtime::events::Reporter};
-use tokio::time::Instant;
 
 use super::{call::Kube, error::K8sError, objects::deed_on, text::cut};
 
@@ -49,14 +48,23 @@ impl News {
     }
 }
 
-/// What was told last about an object under an action.
-struct Told {
-    news: News,
-    at: Instant,
-}
+/// What was told last, and when, by uid of the object and action.
+#[derive(Default)]
+struct Memory(HashMap<Subject, (News, Instant)>);
 
-/// By uid of the object and action.
-type Memory = HashMap<(String, &'static str), Told>;
+type Subject = (String, &'static str);
+
+impl Memory {
+    /// Whether something else was told last, or long ago. What is news is remembered.
+    fn is_news(&mut self, subject: &Subject, news: &News, now: Instant) -> bool {
+        self.0.retain(|_, (_, at)| now.duration_since(*at) < QUIET);
+        if self.0.get(subject).is_some_and(|(last, _)| last == news) {
+            return false;
+        }
+        self.0.insert(subject.clone(), (news.clone(), now));
+        true
+    }
+}
 
 /// Tells. Cheap to clone; clones share their memory.
 #[derive(Clone)]
@@ -94,8 +102,8 @@ impl Events {
         K::DynamicType: Default,
     {
         news.note = cut(&news.note, LONGEST_NOTE);
-        let key = (object.meta().uid.clone().unwrap_or_default(), news.action);
-        if !self.is_news(&key, &news) {
+        let subject = (object.meta().uid.clone().unwrap_or_default(), news.action);
+        if !self.memory().is_news(&subject, &news, Instant::now()) {
             return;
         }
         let event = Event {
@@ -108,10 +116,10 @@ impl Events {
         match self.publish(object, &event).await {
             Ok(()) => {}
             // Nobody can tell anything there any more, and nobody will look.
-            Err(error) if error.is_terminating() => {}
+            Err(error) if error.is_terminating() || error.is_not_found() => {}
             Err(error) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
-                self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                self.memory().0.remove(&subject);
                 tracing::warn!(
                     reason = event.reason,
                     error = &error as &dyn std::error::Error,
@@ -136,15 +144,23 @@ impl Events {
         self.kube.call(&deed, sent).await
     }
 
-    /// Whether something else was told last, or long ago. What is news is remembered.
-    fn is_news(&self, key: &(String, &'static str), news: &News) -> bool {
-        let now = Instant::now();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.retain(|_, one| now.duration_since(one.at) < QUIET);
-        if told.get(key).is_some_and(|one| one.news == *news) {
-            return false;
-        }
-        told.insert(key.clone(), Told { news: news.clone(), at: now });
-        true
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_ten_minutes_the_same_is_worth_a_word_again() {
+        let (mut memory, start) = (Memory::default(), Instant::now());
+        let (cart, news) = (("uid".to_owned(), "Run"), News::normal("Run", "Applied", "9 resources"));
+        assert!(memory.is_news(&cart, &news, start));
+        assert!(!memory.is_news(&cart, &news, start + Duration::from_secs(599)));
+        assert!(memory.is_news(&cart, &news, start + Duration::from_mins(10)));
+        assert!(memory.is_news(&("other".to_owned(), "Run"), &news, start + Duration::from_hours(1)));
+        assert_eq!(memory.0.len(), 1, "what is long ago is forgotten");
     }
 }

@@ -107,11 +107,12 @@ where
 {
     let election = candidate.election(kube);
     let leads = AtomicBool::new(false);
-    let led = election.with_lease(async {
+    // On the heap: it holds several requests at once, and the work.
+    let led = Box::pin(election.with_lease(async {
         let fence = fence(kube, candidate).await;
         leads.store(true, Ordering::Release);
         work(fence).await
-    });
+    }));
     let stopped = async {
         stop.cancelled().await;
         if leads.load(Ordering::Acquire) {

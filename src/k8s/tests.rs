@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use super::Kube;
 
 /// How our requests are known in the log.
-const AGENT: &str = "capt/test";
+pub(super) const AGENT: &str = "capt/test";
 
 /// A cluster, and our way to it.
 pub(super) struct World {
@@ -32,7 +32,8 @@ pub(super) struct World {
 impl World {
     pub(super) async fn start() -> Self {
         let server = EmbeddedKube::builder().in_memory().start().await.unwrap();
-        let kube = Kube::new(server.client_of(auth::admin(), AGENT));
+        // A busy machine is not what is tested.
+        let kube = Kube::new(server.client_of(auth::admin(), AGENT)).with_deadline(Duration::from_mins(2));
         let world = Self { server, kube };
         world.make::<Namespace>(serde_json::json!({"metadata": {"name": "shop"}})).await;
         world
@@ -74,7 +75,7 @@ impl World {
     where
         F: Future<Output = Option<T>>,
     {
-        let patience = Duration::from_secs(20);
+        let patience = Duration::from_mins(1);
         let seen = tokio::time::timeout(patience, async {
             loop {
                 if let Some(seen) = look().await {

@@ -3,7 +3,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use embedded_kube::faults::{Effect, Fault};
+use embedded_kube::faults::{Call, Effect, Fault, Logged};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 
 use super::{AGENT, World, config};
@@ -22,6 +22,11 @@ impl Tally for Notes {
     }
 }
 
+/// The server's own controllers have business with `ConfigMaps` too.
+fn is_ours(call: &Call) -> bool {
+    call.is_on("configmaps") && call.agent == AGENT
+}
+
 #[tokio::test]
 async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
     let world = World::start().await;
@@ -32,7 +37,7 @@ async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
     let bad = serde_json::from_value::<ConfigMap>(config("Not a name")).unwrap();
     assert_eq!(kube.create(&bad).await.unwrap_err().class(), Class::Invalid);
 
-    let slow = |call: &embedded_kube::faults::Call| call.is_on("configmaps") && call.is_write();
+    let slow = |call: &Call| is_ours(call) && call.is_write();
     world.server.faults().add(Fault::new(slow, Effect::Delay(Duration::from_secs(30))));
     let began = Instant::now();
     let error = kube.create(&serde_json::from_value::<ConfigMap>(config("cart")).unwrap()).await.unwrap_err();
@@ -54,23 +59,22 @@ async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
 async fn a_busy_server_is_asked_again_but_not_for_ever() {
     let world = World::start().await;
     let asked = || {
-        let ours =
-            |entry: &embedded_kube::faults::Logged| entry.agent == AGENT && entry.resource == "configmaps";
+        let ours = |entry: &Logged| entry.agent == AGENT && entry.resource == "configmaps";
         let count = world.server.requests().matching(ours).len();
         world.server.requests().clear();
         count
     };
-    world.server.faults().add(Fault::fail(|call| call.is_on("configmaps"), 503).times(2));
+    world.server.faults().add(Fault::fail(is_ours, 503).times(2));
     assert!(world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap().is_none());
     assert_eq!(asked(), 3);
 
-    world.server.faults().add(Fault::throttle(|call| call.is_on("configmaps"), 3600));
+    world.server.faults().add(Fault::throttle(is_ours, 3600));
     let kube = world.kube.clone().with_deadline(Duration::from_millis(300));
     let error = kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
     assert_eq!((error.class(), asked()), (Class::Transient, 1), "{error}");
 
     world.server.faults().clear();
-    world.server.faults().add(Fault::fail(|call| call.is_on("configmaps"), 500));
+    world.server.faults().add(Fault::fail(is_ours, 500));
     let error = world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
     assert_eq!((error.category(), asked()), ("Trouble", 1), "a server that failed may have done something");
 }
@@ -78,7 +82,7 @@ async fn a_busy_server_is_asked_again_but_not_for_ever() {
 #[tokio::test]
 async fn a_broken_connection_is_transient_and_a_missing_kind_is_named() {
     let world = World::start().await;
-    world.server.faults().add(Fault::new(|call| call.is_on("configmaps"), Effect::DropBefore));
+    world.server.faults().add(Fault::new(is_ours, Effect::DropBefore));
     let error = world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
     assert_eq!((error.class(), error.category()), (Class::Transient, "Unreachable"));
 

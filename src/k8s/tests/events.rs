@@ -82,4 +82,10 @@ async fn an_object_that_is_being_deleted_tells_and_a_namespace_that_is_stays_sil
     teller.tell(&held, News::normal("Run", "Destroyed", "")).await;
     assert_eq!(teller.lost(), 0);
     assert!(world.kube.get::<ConfigMap>(Some("shop"), &held.name_any()).await.unwrap().is_some());
+
+    world.kube.remove_finalizers(&held, &["example.com/held"]).await.unwrap();
+    let gone = async || world.kube.get::<Namespace>(None, "shop").await.unwrap().is_none().then_some(());
+    world.until(gone).await;
+    teller.tell(&held, News::normal("Run", "Gone", "")).await;
+    assert_eq!(teller.lost(), 0);
 }

@@ -111,17 +111,17 @@ async fn a_finalizer_from_an_old_view_loses_nobody_elses() {
 #[tokio::test]
 async fn an_object_without_its_owner_outlives_it() {
     let world = World::start().await;
-    let (owner, reference) = world.owner("maker").await;
+    let (maker, reference) = world.owner("maker").await;
     let made = world.make::<ConfigMap>(config("cart")).await;
     let owned = world.kube.set_owner(&made, &reference).await.unwrap();
-    assert_eq!(owned.owner_references(), [reference.clone()]);
+    assert_eq!(owned.owner_references(), std::slice::from_ref(&reference));
     world.writes();
     world.kube.set_owner(&owned, &reference).await.unwrap();
     assert_eq!(world.writes(), 0);
 
     let free = world.kube.remove_owner(&owned, &reference.uid).await.unwrap().unwrap();
     assert!(free.owner_references().is_empty());
-    world.kube.delete(&owner, Removal::Background).await.unwrap();
+    world.kube.delete(&maker, Removal::Background).await.unwrap();
     let other =
         world.kube.set_owner(&world.make::<ConfigMap>(config("bag")).await, &reference).await.unwrap();
     world

@@ -17,7 +17,7 @@ async fn apply(world: &World) -> WorkspaceTemplateApply {
     let name = "workspacetemplateapplies.infrastructure.cluster.x-k8s.io";
     let missing = world.kube.established(&[name], std::time::Duration::from_secs(20)).await.unwrap();
     assert_eq!(missing, Vec::<String>::new());
-    let object = json!({"metadata": {"name": "vpc", "namespace": "shop"}, "spec": {"module": "vpc"}});
+    let object = json!({"metadata": {"name": "vpc", "namespace": "shop"}, "spec": {"module": "vpc", "region": "eu-central-1"}});
     world.make(object).await
 }
 

@@ -1,11 +1,8 @@
 //! Against a real API server in this process, also one that misbehaves.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+mod trouble;
 
-use embedded_kube::{
-    auth,
-    faults::{Effect, Fault},
-};
+use embedded_kube::faults::Fault;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::ResourceExt;
 use serde_json::json;
@@ -155,127 +152,6 @@ async fn another_history_begins_only_after_an_empty_state() {
     scene.save(&only_state(state("abc", 6, "")), ONE).await.unwrap();
     assert_eq!(scene.save(&only_state(state("xyz", 1, "vpc-1")), ONE).await.unwrap(), Saved::Written);
     assert_eq!(scene.load().await.unwrap().version.unwrap().lineage, "xyz");
-}
-
-/// Saves with a fault at the nth write, for every n: what is loaded afterwards is the old copy or the new one, and the next
-/// save makes it the new one.
-async fn survive(effect: impl Fn() -> Effect) {
-    let mut tried = 0;
-    for nth in 1.. {
-        let scene = Scene::start().await.with_small_pages();
-        let old = Deposit { state: Some(state("abc", 1, &noise(15_000, 1))), bundle: Some(b"old".to_vec()) };
-        let new = Deposit { state: Some(state("abc", 2, &noise(30_000, 2))), bundle: Some(b"new".to_vec()) };
-        scene.save(&old, ONE).await.unwrap();
-        let fault = Fault::new(|call| call.is_on("secrets") && call.is_write(), effect()).nth(nth);
-        let id = scene.world.server.faults().add(fault);
-        let saved = scene.save(&new, Fence(2)).await;
-        let acted = scene.world.server.faults().remove(id);
-        let loaded = scene.load().await.unwrap();
-        assert!(loaded.deposit == old || loaded.deposit == new, "write {nth}: neither the old nor the new");
-        assert!(!loaded.is_fallback);
-        if saved.is_ok() {
-            assert!(loaded.deposit == new, "write {nth}: saved, but not there");
-        }
-        let again = scene.save(&new, Fence(2)).await.unwrap();
-        assert!(matches!(again, Saved::Written | Saved::Unchanged));
-        assert!(scene.load().await.unwrap().deposit == new, "write {nth}: the next save did not help");
-        if acted == 0 {
-            break;
-        }
-        tried = nth;
-    }
-    // The claim, a third page in two slots, four pages, the commit.
-    assert_eq!(tried, 8);
-}
-
-#[tokio::test]
-async fn a_save_that_fails_at_any_write_leaves_the_old_copy_or_the_new() {
-    survive(|| Effect::Fail(embedded_kube::failure::Failure::new(500, "InternalError", "injected", None)))
-        .await;
-}
-
-#[tokio::test]
-async fn a_save_whose_answer_is_lost_at_any_write_leaves_the_old_copy_or_the_new() {
-    survive(|| Effect::DropAfter).await;
-}
-
-#[tokio::test]
-async fn a_first_save_that_fails_at_any_write_can_be_repeated() {
-    for nth in 1.. {
-        let scene = Scene::start().await;
-        let deposit = Deposit { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
-        let fault = Fault::new(|call| call.is_on("secrets") && call.is_write(), Effect::DropAfter).nth(nth);
-        let id = scene.world.server.faults().add(fault);
-        let first = scene.save(&deposit, ONE).await;
-        let acted = scene.world.server.faults().remove(id);
-        let loaded = scene.load().await;
-        assert!(loaded.is_none() || loaded.unwrap().deposit == deposit, "write {nth}");
-        scene.save(&deposit, ONE).await.unwrap();
-        assert!(scene.load().await.unwrap().deposit == deposit, "write {nth}");
-        if acted == 0 {
-            first.unwrap();
-            assert!(nth > 8);
-            break;
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_leader_of_the_past_writes_nothing() {
-    let scene = Scene::start().await;
-    scene.save(&only_state(state("abc", 1, "vpc-1")), ONE).await.unwrap();
-    scene.save(&only_state(state("abc", 2, "vpc-2")), Fence(3)).await.unwrap();
-    scene.world.writes();
-    let error = scene.save(&only_state(state("abc", 3, "vpc-3")), Fence(2)).await.unwrap_err();
-    assert!(matches!(error, VaultError::Fenced { ours: Fence(2), theirs: Fence(3), .. }), "{error}");
-    assert_eq!((error.class(), scene.world.writes()), (Class::Terminal, 0));
-    assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 2);
-}
-
-/// The old leader is held up at its nth write until the new one has saved, for every n.
-#[tokio::test]
-async fn two_leaders_at_once_never_mix_their_pages() {
-    for nth in 1.. {
-        let scene = Scene::start().await.with_small_pages();
-        scene.save(&only_state(state("abc", 1, &noise(15_000, 1))), ONE).await.unwrap();
-        let late = Kube::new(scene.world.server.client_of(auth::admin(), "late"));
-        let late = small_pages(late);
-        let pause = Effect::Delay(std::time::Duration::from_millis(400));
-        let held = |call: &embedded_kube::faults::Call| call.agent == "late" && call.is_write();
-        let id = scene.world.server.faults().add(Fault::new(held, pause).nth(nth));
-
-        let theirs = only_state(state("abc", 3, &noise(15_000, 3)));
-        let ours = only_state(state("abc", 2, &noise(15_000, 2)));
-        let done = AtomicBool::new(false);
-        let old = async {
-            let saved = late.save(&scene.home, &theirs, ONE).await;
-            done.store(true, Ordering::SeqCst);
-            saved
-        };
-        let new = async {
-            let is_time = || done.load(Ordering::SeqCst) || scene.world.server.faults().acted(id) > 0;
-            scene.world.until(async || is_time().then_some(())).await;
-            scene.save(&ours, Fence(2)).await
-        };
-        let (old, new) = tokio::join!(old, new);
-        let acted = scene.world.server.faults().remove(id);
-        let loaded = scene.load().await.unwrap();
-        assert!(!loaded.is_fallback, "write {nth}");
-        // The old one was done before the new one began, or it was refused.
-        match old {
-            Ok(_) => {
-                assert!(loaded.deposit == theirs && matches!(new, Ok(Saved::Older { .. })), "write {nth}")
-            }
-            Err(error) => {
-                assert_eq!(error.category(), "Fenced", "write {nth}: {error}");
-                assert!(loaded.deposit == ours, "write {nth}");
-            }
-        }
-        if acted == 0 {
-            assert!(nth > 2);
-            break;
-        }
-    }
 }
 
 #[tokio::test]
