@@ -54,5 +54,7 @@ pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-fr
 pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
 /// Label of the Secrets that hold a workspace's state.
 pub const STATE_LABEL: &str = "capt.x-k8s.io/state-of";
+/// Annotation of such a Secret: which leader wrote it last.
+pub const FENCE_ANNOTATION: &str = "capt.x-k8s.io/fence";
 /// Name under which we write fields.
 pub const FIELD_MANAGER: &str = "capt";

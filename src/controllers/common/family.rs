@@ -30,7 +30,8 @@ impl Family {
         if meta.namespace.as_deref() != Some(&self.namespace) {
             return false;
         }
-        let by_owner = owner(meta).is_some_and(|it| self.uid.as_ref() == Some(&it.uid) || it.name == self.name);
+        let by_owner =
+            owner(meta).is_some_and(|it| self.uid.as_ref() == Some(&it.uid) || it.name == self.name);
         by_owner || label(meta) == Some(&self.name)
     }
 

@@ -279,7 +279,12 @@ mod tests {
 
     #[test]
     fn a_blocked_plan_needs_a_person() {
-        let conditions = json!([condition("DestructiveChangeBlocked", "True", "ApprovalRequired", "would replace aws_vpc.this")]);
+        let conditions = json!([condition(
+            "DestructiveChangeBlocked",
+            "True",
+            "ApprovalRequired",
+            "would replace aws_vpc.this"
+        )]);
         let found = look(&apply(&json!({"observedGeneration": 2, "conditions": conditions})));
         assert!(found.failure().is_some_and(|trouble| trouble.text.ends_with("would replace aws_vpc.this")));
     }
@@ -287,7 +292,8 @@ mod tests {
     #[test]
     fn progress_is_told_without_what_changes_every_second() {
         let run = json!({"id": "1", "operation": "Apply", "phase": "Applying"});
-        let progress = json!({"done": 3, "total": 20, "slowest": "aws_nat_gateway.this", "slowestSeconds": 81});
+        let progress =
+            json!({"done": 3, "total": 20, "slowest": "aws_nat_gateway.this", "slowestSeconds": 81});
         let status = json!({"observedGeneration": 2, "run": run, "progress": progress});
         assert_eq!(look(&apply(&status)).doing, "WorkspaceTemplateApply demo-vpc is applying, 3 of 20 done");
     }

@@ -92,7 +92,8 @@ impl View<'_> {
         let said = match part {
             Part::Found(thing) => match mirrored(thing, closed) {
                 Mirrored::Theirs(condition) => {
-                    let _ = conditions::reflect(&mut new.conditions, type_, &condition, at.generation, at.now);
+                    let _ =
+                        conditions::reflect(&mut new.conditions, type_, &condition, at.generation, at.now);
                     return;
                 }
                 Mirrored::Ours { status, reason, why } => Said { type_, status, reason, message: why },
@@ -142,7 +143,9 @@ impl View<'_> {
             Role::ControlPlane => "controlPlaneRef",
         };
         match &self.cluster.spec.topology {
-            Some(_) => format!("spec.topology needs Cluster API, which is not here; set spec.{field} instead"),
+            Some(_) => {
+                format!("spec.topology needs Cluster API, which is not here; set spec.{field} instead")
+            }
             None => format!("spec.{field} is not set"),
         }
     }
@@ -170,7 +173,9 @@ fn mirrored(thing: &Thing, closed: bool) -> Mirrored {
             }
             Mirrored::Theirs(condition)
         }
-        Some(Err(why)) => Mirrored::Ours { status: Unknown, reason: reasons::INVALID_CONDITION_REPORTED, why },
+        Some(Err(why)) => {
+            Mirrored::Ours { status: Unknown, reason: reasons::INVALID_CONDITION_REPORTED, why }
+        }
         None if closed => Mirrored::Ours { status: True, reason: yes, why: String::new() },
         None => {
             let why = format!("{} status is not {} yet", thing.kind.kind, thing.role.word());
