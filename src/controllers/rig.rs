@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ impl Rig {
             ["Cluster", "CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply", "WorkspaceTemplate"]
         {
             let served = async {
-                while self.api(kind).list(&Default::default()).await.is_err() {
+                while self.api(kind).list(&ListParams::default()).await.is_err() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };

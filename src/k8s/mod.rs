@@ -8,6 +8,7 @@
 //! | `call` | deadline, counters and retries of every call; reads |
 //! | `client` | the way to a cluster; kinds that must be there |
 //! | `objects` | apply, create, replace, delete |
+//! | `dynamic` | objects of kinds known only at run time; merge patches |
 //! | `metadata` | finalizers, annotations, owners |
 //! | `status`, `conditions` | what objects say about themselves |
 //! | `events` | what happened, told once |

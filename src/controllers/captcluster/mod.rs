@@ -104,7 +104,7 @@ pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Ac
         (Gate::NotOurs | Gate::Moving, _) => {}
         (Gate::Paused, _) => write(&object, &status::paused(&old, at), &ctx).await?,
         (Gate::Open, _) if meta.deletion_timestamp.is_some() => return remove(&object, &ctx).await,
-        (Gate::Open, Some(owner)) => return keep(&object, owner, &ctx).await,
+        (Gate::Open, Some(owner)) => return Box::pin(keep(&object, owner, &ctx)).await,
         (Gate::Open | Gate::WaitingForOwner, _) => {
             write(&object, &status::waiting_for_owner(&old, at, &missing_owner(&object)), &ctx).await?;
         }

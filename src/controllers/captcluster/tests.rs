@@ -5,7 +5,7 @@ mod gate;
 
 use std::time::Duration;
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -156,7 +156,7 @@ async fn a_failure_is_told_on_the_network_and_heals() {
     rig.workspace_done(VPC).await;
     let well = rig.until("CAPTCluster", NET, |it| it["status"]["phase"] == "Ready").await;
     assert_eq!(said(&well, "VPCFailed"), pair("", ""));
-    let told = rig.api("Event").list(&Default::default()).await.unwrap();
+    let told = rig.api("Event").list(&ListParams::default()).await.unwrap();
     let reasons: Vec<_> = told.iter().filter_map(|it| it.data["reason"].as_str()).collect();
     assert!(reasons.contains(&"VPCFailed") && reasons.contains(&"VPCReady"), "{reasons:?}");
 }
@@ -254,13 +254,13 @@ async fn loosen_schema(rig: &Rig) {
     let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
     *schema = serde_json::from_value(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
         .unwrap();
-    all.replace("captclusters.infrastructure.cluster.x-k8s.io", &Default::default(), &crd).await.unwrap();
+    all.replace("captclusters.infrastructure.cluster.x-k8s.io", &PostParams::default(), &crd).await.unwrap();
     for _ in 0..500 {
         let probe = json!({"metadata": {"name": "probe"}, "spec": {"region": 1}});
         let probe = serde_json::from_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
             "kind": "CAPTCluster", "metadata": {"name": "probe", "namespace": HOME}, "spec": probe["spec"]}))
         .unwrap();
-        if rig.api("CAPTCluster").create(&Default::default(), &probe).await.is_ok() {
+        if rig.api("CAPTCluster").create(&PostParams::default(), &probe).await.is_ok() {
             rig.api("CAPTCluster").delete("probe", &DeleteParams::default()).await.unwrap();
             return;
         }

@@ -86,6 +86,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::api::CaptControlPlaneSpec;
     use crate::controllers::captcluster::fixtures::{captcluster, seen, workspace};
 
     fn verdict(spec: &Value) -> Result<Validated, Refusal> {
@@ -124,7 +125,7 @@ mod tests {
         let spec = json!({"region": "eu-central-1"});
         assert_eq!(verdict(&spec).unwrap().eks_name.unwrap().as_str(), "demo");
         let mut seen = seen();
-        let mut control_plane = CaptControlPlane::new("cp", Default::default());
+        let mut control_plane = CaptControlPlane::new("cp", CaptControlPlaneSpec::default());
         control_plane.spec.eks_cluster_name = Some("prod".to_owned());
         seen.control_plane = Some(control_plane);
         assert_eq!(validate(&captcluster(&spec), &seen).unwrap().eks_name.unwrap().as_str(), "prod");

@@ -40,10 +40,9 @@ pub(super) fn observed(
     new.observed_generation = at.generation;
     let latches = latches(cluster, seen);
     new.initialization = Some(latches.clone()).filter(|it| *it != Initialization::default());
-    if let Some(thing) = seen.infrastructure.thing().filter(|thing| !thing.is_going()) {
-        if latches.infrastructure_provisioned == Some(true) {
-            new.failure_domains = thing.failure_domains();
-        }
+    let network = seen.infrastructure.thing().filter(|thing| !thing.is_going());
+    if let Some(thing) = network.filter(|_| latches.infrastructure_provisioned == Some(true)) {
+        new.failure_domains = thing.failure_domains();
     }
     tell_failures(&mut new, seen);
     say(&mut new, at, Said::no(types::PAUSED, reasons::NOT_PAUSED, ""));

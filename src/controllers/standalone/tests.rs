@@ -65,14 +65,14 @@ async fn a_cluster_comes_to_be_as_with_cluster_api() {
     assert_eq!(waits["status"]["phase"], "Provisioning");
     parts(&rig).await;
     for (kind, name) in [("CAPTCluster", NET), ("CAPTControlPlane", CP)] {
-        let owned = rig.until(kind, name, |it| it["metadata"].get("ownerReferences").is_some()).await;
-        let owner = &owned["metadata"]["ownerReferences"][0];
+        let claimed = rig.until(kind, name, |it| it["metadata"].get("ownerReferences").is_some()).await;
+        let owner = &claimed["metadata"]["ownerReferences"][0];
         assert_eq!(
             (&owner["apiVersion"], &owner["kind"]),
             (&json!("cluster.x-k8s.io/v1beta2"), &json!("Cluster"))
         );
         assert_eq!((&owner["uid"], &owner["controller"]), (&cluster["metadata"]["uid"], &json!(false)));
-        assert_eq!(owned["metadata"]["labels"][names::CLUSTER_NAME_LABEL], "demo");
+        assert_eq!(claimed["metadata"]["labels"][names::CLUSTER_NAME_LABEL], "demo");
     }
     rig.until(WTA, VPC, |_| true).await;
     let coming = rig.until("Cluster", "demo", |it| said(it, "InfrastructureReady").1 == "VPCCreating").await;
