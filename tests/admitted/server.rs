@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
+    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ pub(crate) async fn server() -> EmbeddedKube {
     for crd in capt::api::crds().into_iter().chain([cluster]) {
         let name = crd.metadata.name.clone().unwrap();
         crds.patch(&name, &PatchParams::apply("test"), &Patch::Apply(&crd)).await.unwrap();
+        // Its objects are taken a moment later.
+        await_condition(crds.clone(), &name, is_crd_established()).await.unwrap();
     }
     kube
 }

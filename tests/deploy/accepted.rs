@@ -9,19 +9,21 @@ use k8s_openapi::api::{
     core::v1::{Pod, Secret},
     networking::v1::NetworkPolicy,
 };
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{
         ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
         PostParams,
     },
+    runtime::wait::{await_condition, conditions::is_crd_established},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
     rbac::{Asked, compare, grants},
-    rendered::{OVERLAYS, rendered, title},
+    rendered::{OVERLAYS, name, of_kind, rendered, title},
 };
 
 async fn server() -> EmbeddedKube {
@@ -61,6 +63,10 @@ async fn apply(client: &Client, objects: &[Value]) {
             .unwrap();
         let answer: Result<Value, _> = client.request(request).await;
         answer.unwrap_or_else(|error| panic!("{}: {error}", title(object)));
+    }
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for crd in of_kind(objects, "CustomResourceDefinition") {
+        await_condition(crds.clone(), name(crd), is_crd_established()).await.unwrap();
     }
 }
 

@@ -40,9 +40,10 @@ fn the_contract_of_the_metadata_is_the_label_of_the_crds() {
     assert_eq!(metadata["apiVersion"], "clusterctl.cluster.x-k8s.io/v1alpha3");
     assert_eq!(metadata["kind"], "Metadata");
     let mut version = env!("CARGO_PKG_VERSION").split('.');
-    let (major, minor) = (version.next().unwrap(), version.next().unwrap());
+    let mut number = || version.next().unwrap().parse::<u64>().unwrap();
+    let (major, minor) = (number(), number());
     let series = metadata["releaseSeries"].as_array().unwrap();
-    let ours = series.iter().find(|it| it["major"].to_string() == major && it["minor"].to_string() == minor);
+    let ours = series.iter().find(|it| it["major"] == major && it["minor"] == minor);
     let contract = ours.expect("the series of this version")["contract"].as_str().unwrap();
     let base = rendered("base");
     for crd in of_kind(&base, "CustomResourceDefinition") {

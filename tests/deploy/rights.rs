@@ -181,7 +181,7 @@ fn the_webhook_overlay_may_write_its_own_configuration_and_no_other() {
         compare(&webhook, &[asked("get", &configuration), asked("patch", &configuration)]).refused.is_empty()
     );
     for refused in [asked("patch", "somebody-elses"), asked("create", ""), asked("delete", &configuration)] {
-        assert_eq!(compare(&webhook, &[refused.clone()]).refused.len(), 1, "{refused}");
+        assert_eq!(compare(&webhook, [&refused]).refused.len(), 1, "{refused}");
     }
     assert_eq!(compare(&granted("base"), &[asked("patch", &configuration)]).refused.len(), 1);
 }
