@@ -26,7 +26,7 @@ impl Trouble {
     /// Of an error of the work.
     pub fn of(error: &WorkError) -> Self {
         match error {
-            WorkError::Failed(Failure { class, code, address, message, .. }) => {
+            WorkError::Failed(Failure { class, code, address, message }) => {
                 Self { class: *class, code: code.clone(), address: address.clone(), message: message.clone() }
             }
             other => Self { class: class(other), code: None, address: None, message: whole(other) },

@@ -140,7 +140,10 @@ mod tests {
 
     #[test]
     fn of_a_users_template_nobody_can_tell() {
-        let theirs = request(Source::Inline { format: Default::default(), text: String::new() });
+        let theirs = request(Source::Inline {
+            format: terraform_driver::render::InlineFormat::default(),
+            text: String::new(),
+        });
         assert_eq!(identify("aws_eks_cluster.this", &theirs), None);
     }
 }

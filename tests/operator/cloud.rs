@@ -20,7 +20,7 @@ pub(crate) struct LocalAws {
 
 impl LocalAws {
     /// One in which clusters come and go in two seconds.
-    pub(crate) async fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
         let started = capt(data.path(), &["aws", "start"]);
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));

@@ -1,4 +1,4 @@
-//! Whole clusters: Cluster, CAPTCluster and CAPTControlPlane in, a VPC, an EKS cluster and Fargate profiles out.
+//! Whole clusters: Cluster, `CAPTCluster` and `CAPTControlPlane` in, a VPC, an EKS cluster and Fargate profiles out.
 
 use capt::api::{CaptCluster, CaptControlPlane, Phase, WorkspaceTemplateApply};
 use k8s_openapi::api::core::v1::Secret;
@@ -71,13 +71,15 @@ async fn handed_out(stage: &Stage, cluster: &str) -> kube::Client {
     let text = String::from_utf8(secret.data.unwrap()["value"].0.clone()).unwrap();
     assert!(!text.contains("exec:"), "no command is needed to use it");
     let config = kube::config::Kubeconfig::from_yaml(&text).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await.unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default())
+        .await
+        .unwrap();
     kube::Client::try_from(config).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_lives_its_whole_life() {
-    let aws = LocalAws::start().await;
+    let aws = LocalAws::start();
     let empty = aws.inventory().await;
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.start().await;

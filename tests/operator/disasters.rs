@@ -33,7 +33,7 @@ fn kill_terraforms(data: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_killed_in_an_apply_goes_on_elsewhere_with_an_empty_disk() {
-    let aws = LocalAws::start().await;
+    let aws = LocalAws::start();
     aws.admin("POST", "timing", &json!({"cluster_create_ms": 15000})).await;
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.start().await;
@@ -59,7 +59,7 @@ async fn a_pod_that_is_killed_in_an_apply_goes_on_elsewhere_with_an_empty_disk()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p5_p13_profiles_take_turns_and_what_is_protected_is_not_replaced() {
-    let aws = LocalAws::start().await;
+    let aws = LocalAws::start();
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.start().await;
     let many: Vec<Value> = (1..=5).map(|n| profile(&format!("p{n}"), &format!("n{n}"))).collect();

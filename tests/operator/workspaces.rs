@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, condition};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const TEMPLATE: &str = r#"
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1

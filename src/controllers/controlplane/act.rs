@@ -41,14 +41,14 @@ pub(super) async fn carry_out(
     }
     for secret in &secrets {
         let written = kube.apply(secret).await.map(|_| ());
-        acted.trouble = acted.trouble.or(written.err());
+        acted.trouble = acted.trouble.or_else(|| written.err());
     }
     for dropped in &removals {
         let gone = kube.delete(dropped, k8s::Removal::Background).await;
         let note =
             format!("WorkspaceTemplateApply {} goes: the spec does not name its profile", dropped.name_any());
         ctx.common.events.tell(&acted.object, News::normal(ACTION, "RemovingFargateProfile", note)).await;
-        acted.trouble = acted.trouble.or(gone.err());
+        acted.trouble = acted.trouble.or_else(|| gone.err());
     }
     let uid = acted.object.uid().unwrap_or_default();
     for name in &calm {
@@ -56,7 +56,7 @@ pub(super) async fn carry_out(
     }
     for lost in &pokes {
         let asked = poke(&acted.object, lost, ctx).await;
-        acted.trouble = acted.trouble.or(asked.err());
+        acted.trouble = acted.trouble.or_else(|| asked.err());
     }
     if let Some(fields) = spec {
         acted.object = kube.merge(&acted.object, json!({ "spec": fields })).await?;

@@ -72,7 +72,8 @@ pub(crate) fn profiles(object: &CaptControlPlane, remains: &Remains) -> Vec<Farg
     before
         .filter_map(|status| {
             let apply = left(&status)?;
-            let trouble = apply.metadata.deletion_timestamp.as_ref().and(workspace::look(apply).trouble);
+            let trouble =
+                apply.metadata.deletion_timestamp.as_ref().and_then(|_| workspace::look(apply).trouble);
             let error = apply.status.as_ref().and_then(|status| status.last_error.as_ref());
             let word = error.map(|error| error.code.clone().unwrap_or_else(|| error.class.clone()));
             Some(FargateProfileStatus {

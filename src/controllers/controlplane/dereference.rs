@@ -139,7 +139,7 @@ async fn network(owner: &DynamicObject, ctx: &Context) -> Result<Option<Network>
         None => {
             let label = format!("{}={}", words::CLUSTER_NAME_LABEL, owner.name_any());
             let all: Vec<DeserializeGuard<CaptCluster>> = ctx.kube.list(home.as_deref(), &label).await?;
-            all.into_iter().filter_map(|it| it.0.ok()).next()
+            all.into_iter().find_map(|it| it.0.ok())
         }
     };
     let belongs = |object: &CaptCluster| {

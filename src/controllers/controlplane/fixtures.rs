@@ -72,7 +72,7 @@ pub(super) fn seen() -> Seen {
         network: Some(network(&json!({"region": "eu-central-1"}))),
         eks: None,
         profiles: Vec::new(),
-        taken: Default::default(),
+        taken: std::collections::BTreeMap::default(),
         connection: None,
         secrets: Secrets::default(),
         principal: Ok(Principal::own()),

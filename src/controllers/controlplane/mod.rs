@@ -119,8 +119,8 @@ pub async fn reconcile(
     match (gate::gate(meta, view.as_ref(), filter), owner) {
         (Gate::NotOurs | Gate::Moving, _) => {}
         (Gate::Paused, _) => write(&object, &status::paused(&old, at), &ctx).await?,
-        (Gate::Open, _) if meta.deletion_timestamp.is_some() => return remove(&object, &ctx).await,
-        (Gate::Open, Some(owner)) => return keep(&object, &owner, &ctx).await,
+        (Gate::Open, _) if meta.deletion_timestamp.is_some() => return Box::pin(remove(&object, &ctx)).await,
+        (Gate::Open, Some(owner)) => return Box::pin(keep(&object, &owner, &ctx)).await,
         (Gate::Open | Gate::WaitingForOwner, _) => {
             write(&object, &status::waiting_for_owner(&old, at, &missing_owner(&object)), &ctx).await?;
         }
@@ -138,7 +138,7 @@ async fn keep(
     let held = ctx.common.kube.add_finalizer(object, names::CONTROL_PLANE_FINALIZER).await;
     let object = held.map_err(CaptControlPlaneError::Hold)?;
     // dereference (client required, read only)
-    let seen = dereference::look(&object, owner, &ctx.common).await;
+    let seen = Box::pin(dereference::look(&object, owner, &ctx.common)).await;
     let seen = seen.map_err(CaptControlPlaneError::Dereference)?;
     // validate, decide (no client required)
     let look = ctx.looks.known(&object.uid().unwrap_or_default());
@@ -186,7 +186,7 @@ async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, Capt
     }
     loop {
         // dereference (client required, read only)
-        let remains = dereference::remains(object, &ctx.common).await;
+        let remains = Box::pin(dereference::remains(object, &ctx.common)).await;
         let remains = remains.map_err(CaptControlPlaneError::Dereference)?;
         // decide (no client required), act (client required)
         let removed = act::tear_down(object, delete::next(&remains), ctx).await;

@@ -16,12 +16,15 @@ use super::{
 };
 use crate::{api::WorkspaceTemplate, blueprint::Key, runs::Runs, work::validate};
 
+/// The generation that was looked at, and what is said of it once it is.
+type Known = BTreeMap<Key, (i64, Option<Verdict>)>;
+
 type Ref = ObjectRef<DeserializeGuard<WorkspaceTemplate>>;
 
 /// What is known of templates, by name and generation.
 pub struct Background {
     runs: Runs,
-    known: Arc<Mutex<BTreeMap<Key, (i64, Option<Verdict>)>>>,
+    known: Arc<Mutex<Known>>,
     one: Arc<Semaphore>,
     tell: mpsc::UnboundedSender<Ref>,
 }

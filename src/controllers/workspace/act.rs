@@ -43,7 +43,7 @@ pub async fn publish(
     ctx: &Context,
 ) -> Result<Option<Outputs>, Error> {
     let Inputs::Known(known) = &facts.inputs else { return Ok(None) };
-    let made = facts.run.as_ref().is_none_or(|run| went_well(run)) && status.applied == Some(true);
+    let made = facts.run.as_ref().is_none_or(went_well) && status.applied == Some(true);
     if !made {
         return Ok(None);
     }

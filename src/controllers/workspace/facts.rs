@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::{api::SecretRef, runs::View, work::Assignment};
 
 /// Everything that counts.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {
     /// Somebody wants it left alone.
     pub paused: bool,

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 
 use super::{
     Context, Error,
-    facts::{Drift, DriftMode, Facts, Inputs, Reason},
+    facts::{Drift, Facts, Inputs, Reason},
     halt::Halt,
     inputs::{inputs, keeps},
     read::{Reader, dependents},
@@ -104,7 +104,7 @@ fn drift(mode: Option<String>, interval: Option<String>, ctx: &Context) -> Drift
     let least = Duration::from_secs(10);
     let interval = interval.and_then(|text| text.parse::<jiff::SignedDuration>().ok());
     Drift {
-        mode: mode.and_then(|text| text.parse().ok()).unwrap_or(DriftMode::default()),
+        mode: mode.and_then(|text| text.parse().ok()).unwrap_or_default(),
         interval: interval
             .and_then(|it| Duration::try_from(it).ok())
             .map_or(ctx.drift_interval, |it| it.max(least)),

@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    fn object(name: &str, spec: serde_json::Value) -> WorkspaceTemplateApply {
+    fn object(name: &str, spec: &serde_json::Value) -> WorkspaceTemplateApply {
         serde_json::from_value(json!({
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
             "metadata": {"name": name, "namespace": "team"}, "spec": spec,
@@ -190,17 +190,17 @@ mod tests {
     fn who_reads_the_outputs_or_waits_stands_on_a_workspace() {
         let vpc = object(
             "demo-vpc",
-            json!({"module": "vpc", "writeConnectionSecretToRef": {"name": "vpc-out", "namespace": "team"}}),
+            &json!({"module": "vpc", "writeConnectionSecretToRef": {"name": "vpc-out", "namespace": "team"}}),
         );
         let waits = json!({"waitForSecrets": [{"name": "vpc-out", "namespace": "team"}]});
         let reads = json!({"module": "eks", "inputsFrom": [
             {"input": "vpc_id", "secretRef": {"name": "vpc-out", "namespace": "team"}, "key": "vpc_id"}]});
         let follows = json!({"waitForWorkspaces": [{"name": "demo-vpc"}]});
         for spec in [waits, reads, follows] {
-            assert!(stands_on(&object("other", spec.clone()), &vpc), "{spec}");
+            assert!(stands_on(&object("other", &spec), &vpc), "{spec}");
         }
         let elsewhere = json!({"waitForSecrets": [{"name": "vpc-out", "namespace": "other"}],
             "waitForWorkspaces": [{"name": "demo-vpc", "namespace": "other"}]});
-        assert!(!stands_on(&object("other", elsewhere), &vpc));
+        assert!(!stands_on(&object("other", &elsewhere), &vpc));
     }
 }

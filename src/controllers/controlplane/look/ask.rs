@@ -26,10 +26,7 @@ pub(super) async fn ask(
     let work = async {
         let eks = cloud.eks(&question.principal, &question.region).await;
         let (known, trouble) = eks_says(&*eks, question).await;
-        let token = match question.token {
-            true => Some(token(cloud, question, now).await),
-            false => None,
-        };
+        let token = if question.token { Some(token(cloud, question, now).await) } else { None };
         let usable = token.as_ref().map_or(held, |made| made.clone().ok());
         let api = call(cloud, question, &known, usable).await;
         Answer { known, trouble, token, api }

@@ -227,7 +227,6 @@ fn rolling_out(picture: &Picture<'_>, coming: &(&'static str, String)) -> Said {
     let names: Vec<&str> =
         picture.profiles.iter().filter(|it| is_moving(it)).map(|it| it.status.name.as_str()).collect();
     match (&picture.step, picture.is_initialized()) {
-        (_, false) => Said::no(type_, reasons::NOT_ROLLING_OUT, ""),
         (Some(Step::Towards { next, goal }), true) => {
             Said::yes(type_, reasons::UPGRADING, format!("to {goal} by way of {next}"))
         }
@@ -235,7 +234,7 @@ fn rolling_out(picture: &Picture<'_>, coming: &(&'static str, String)) -> Said {
         (_, true) if !names.is_empty() => {
             Said::yes(type_, reasons::UPDATING, format!("Fargate profiles {}", names.join(", ")))
         }
-        (_, true) => Said::no(type_, reasons::NOT_ROLLING_OUT, ""),
+        (_, true | false) => Said::no(type_, reasons::NOT_ROLLING_OUT, ""),
     }
 }
 

@@ -135,5 +135,5 @@ pub(in super::super) fn deadline(picture: &Picture<'_>) -> Option<Timestamp> {
         Some(eks) => (eks.metadata.creation_timestamp.as_ref(), timeouts(picture).control_plane_timeout),
         None => (picture.object.metadata.creation_timestamp.as_ref(), timeouts(picture).vpc_ready_timeout),
     };
-    since?.0.checked_add(SignedDuration::from_mins(minutes.into())).ok()
+    since?.0.checked_add(SignedDuration::from_mins(minutes)).ok()
 }
