@@ -44,6 +44,16 @@ const RULES: &[(&str, &[&str], &str)] = &[
         &["api", "aws", "blueprint", "cli", "manifest", "model", "oneshot"],
         "local runs the local AWS and knows no kind of ours",
     ),
+    (
+        "controllers",
+        &["cli", "local", "manifest", "oneshot", "operator"],
+        "controllers decide and act; what starts them is somebody else's business",
+    ),
+    (
+        "k8s",
+        &["aws", "blueprint", "cli", "controllers", "local", "manifest", "oneshot", "runs", "work"],
+        "k8s writes to the API server and decides nothing",
+    ),
     ("oneshot", &["cli", "local"], "oneshot does the work; what starts it is somebody else's business"),
     (
         "config",
@@ -135,6 +145,60 @@ fn pure_modules_touch_nothing() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// What may be used by every controller.
+const COMMON: &str = "common";
+
+#[test]
+fn no_controller_uses_another() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/controllers");
+    let folders: Vec<String> = fs::read_dir(&root)
+        .unwrap()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    assert!(folders.iter().any(|it| it == COMMON) && folders.len() > 1, "{folders:?}");
+    let mut broken = Vec::new();
+    for folder in &folders {
+        let mut found = Vec::new();
+        collect(&root.join(folder), &mut found);
+        for (path, text) in found {
+            for other in folders.iter().filter(|it| *it != folder && *it != COMMON) {
+                if uses_controller(&text, other) {
+                    broken.push(format!(
+                        "{} uses controllers/{other}: a controller knows its own kind and what is common",
+                        path.display()
+                    ));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// Whether another controller is used: by its whole path, or as a neighbour.
+fn uses_controller(text: &str, other: &str) -> bool {
+    let paths =
+        [format!("controllers::{other}::"), format!("super::{other}::"), format!("controllers::{other};")];
+    let nested = text.split("controllers::{").skip(1).any(|tail| {
+        let block = tail.split("};").next().unwrap_or_default();
+        block.split(['{', ',', '\n']).any(|item| item.trim().starts_with(&format!("{other}::")))
+    });
+    nested || paths.iter().any(|path| text.contains(path.as_str()))
+}
+
+#[test]
+fn the_check_of_controllers_sees_what_it_looks_for() {
+    assert!(uses_controller("use crate::controllers::standalone::kind;", "standalone"));
+    assert!(uses_controller("use super::super::standalone::kind;", "standalone"));
+    assert!(uses_controller(
+        "use crate::controllers::{\n    common::gate,\n    standalone::kind,\n};",
+        "standalone"
+    ));
+    assert!(!uses_controller("use crate::controllers::{\n    common::standalone,\n};", "standalone"));
+    assert!(!uses_controller("use crate::controllers::common::gate;", "standalone"));
 }
 
 #[test]

@@ -56,13 +56,11 @@ pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
 pub const STATE_LABEL: &str = "capt.x-k8s.io/state-of";
 /// Annotation of a workspace: somebody wants it looked after once more, since this moment.
 pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
-/// Annotation of an object that we made: a digest of what we wanted it to be.
-pub const APPLIED_ANNOTATION: &str = "capt.x-k8s.io/applied";
 /// Annotation of a Secret: a digest of what its content was made from, and of the content.
 pub const MADE_FROM_ANNOTATION: &str = "capt.x-k8s.io/made-from";
 /// Annotation of a Secret with a token: when it was made and when it expires, as `made/expires`.
 pub const TOKEN_ANNOTATION: &str = "capt.x-k8s.io/token-valid";
-/// Type of the Secrets that Cluster API reads.
-pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+/// Annotation of such a Secret: which leader wrote it last.
+pub const FENCE_ANNOTATION: &str = "capt.x-k8s.io/fence";
 /// Name under which we write fields.
 pub const FIELD_MANAGER: &str = "capt";

@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
@@ -68,9 +68,11 @@ impl Rig {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let home = serde_json::from_value(json!({"metadata": {"name": HOME}})).unwrap();
         namespaces.create(&PostParams::default(), &home).await.unwrap();
-        for kind in ["Cluster", "CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply", "WorkspaceTemplate"] {
+        for kind in
+            ["Cluster", "CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply", "WorkspaceTemplate"]
+        {
             let served = async {
-                while self.api(kind).list(&Default::default()).await.is_err() {
+                while self.api(kind).list(&ListParams::default()).await.is_err() {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };
@@ -149,13 +151,15 @@ impl Rig {
 
     /// Plays the controller of workspaces: says that a workspace is done.
     pub(super) async fn workspace_done(&self, name: &str) {
-        let generation = self.get("WorkspaceTemplateApply", name).await.unwrap()["metadata"]["generation"].clone();
+        let generation =
+            self.get("WorkspaceTemplateApply", name).await.unwrap()["metadata"]["generation"].clone();
         self.set_status("WorkspaceTemplateApply", name, done(&generation)).await;
     }
 
     /// Plays the controller of workspaces: says that a run failed like this.
     pub(super) async fn workspace_failed(&self, name: &str, class: &str) {
-        let generation = self.get("WorkspaceTemplateApply", name).await.unwrap()["metadata"]["generation"].clone();
+        let generation =
+            self.get("WorkspaceTemplateApply", name).await.unwrap()["metadata"]["generation"].clone();
         let status = json!({
             "observedGeneration": generation,
             "lastError": {"class": class, "code": "SomeCode", "address": "aws_vpc.this[0]", "message": "it did not work",

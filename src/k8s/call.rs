@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use kube::{
     Client, Resource,
     core::{
-        ObjectList,
+        ObjectList, ObjectMeta,
         params::{GetParams, ListParams},
         request::{self, Request},
     },
@@ -110,6 +110,24 @@ impl Kube {
         }
     }
 
+    /// The metadata of one object, without the rest; none if it is not there.
+    pub async fn get_metadata<K>(
+        &self,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, K8sError>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let deed = deed::<K>("get", namespace, name);
+        let request = path::<K>(namespace).get_metadata(name, &GetParams::default());
+        match self.send::<OnlyMeta>(deed, request).await {
+            Err(K8sError::NotFound { .. }) => Ok(None),
+            other => Ok(Some(other?.metadata)),
+        }
+    }
+
     /// All objects of a kind, in one namespace or in all; labels as in `kubectl -l`.
     pub async fn list<K>(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<K>, K8sError>
     where
@@ -119,8 +137,22 @@ impl Kube {
         self.pages::<K, K>(namespace, labels, Request::list).await
     }
 
+    /// The metadata of all such objects, without the rest.
+    pub async fn list_metadata<K>(
+        &self,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<ObjectMeta>, K8sError>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let found = self.pages::<K, OnlyMeta>(namespace, labels, Request::list_metadata).await?;
+        Ok(found.into_iter().map(|one| one.metadata).collect())
+    }
+
     /// Pages of a list until the last one. What is read of the objects may be less than the objects.
-    pub(super) async fn pages<K, T>(
+    async fn pages<K, T>(
         &self,
         namespace: Option<&str>,
         labels: &str,
@@ -146,11 +178,7 @@ impl Kube {
     }
 
     /// Sends a request until it is answered with something else than "not now", or the deadline is over.
-    pub(super) async fn send<T: DeserializeOwned>(
-        &self,
-        deed: Deed,
-        request: Asked,
-    ) -> Result<T, K8sError> {
+    pub(super) async fn send<T: DeserializeOwned>(&self, deed: Deed, request: Asked) -> Result<T, K8sError> {
         let request = match request {
             Ok(request) => request,
             Err(source) => return Err(K8sError::Unsendable { deed, source: source.into() }),
@@ -191,6 +219,13 @@ impl Kube {
         self.tally.count(deed.verb, outcome);
         result
     }
+}
+
+/// An object of which nothing else is looked at.
+#[derive(Clone, serde::Deserialize)]
+struct OnlyMeta {
+    #[serde(default)]
+    metadata: ObjectMeta,
 }
 
 /// A request, or why there is none.

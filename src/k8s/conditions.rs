@@ -4,8 +4,8 @@
 //! types, so that the same findings give the same bytes.
 
 use jiff::Timestamp;
-pub use k8s_controller::conditions::{ConditionStatus, find};
 use k8s_controller::conditions::{self, ConditionChange, DesiredCondition};
+pub use k8s_controller::conditions::{ConditionStatus, find};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::text::cut;
@@ -143,7 +143,10 @@ mod tests {
             let _ = set(&mut back, one, None, now);
         }
         assert_eq!(forth, back);
-        assert_eq!(forth.iter().map(|one| one.type_.as_str()).collect::<Vec<_>>(), ["Paused", "Ready", "Synced"]);
+        assert_eq!(
+            forth.iter().map(|one| one.type_.as_str()).collect::<Vec<_>>(),
+            ["Paused", "Ready", "Synced"]
+        );
         assert!(remove(&mut forth, types::READY) && find(&forth, types::READY).is_none());
     }
 

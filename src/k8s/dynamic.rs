@@ -46,7 +46,11 @@ impl Kube {
     }
 
     /// Deletes this very object of this kind, its dependents after it. What is gone already is no error.
-    pub async fn delete_dynamic(&self, kind: &ApiResource, object: &DynamicObject) -> Result<Deleted, K8sError> {
+    pub async fn delete_dynamic(
+        &self,
+        kind: &ApiResource,
+        object: &DynamicObject,
+    ) -> Result<Deleted, K8sError> {
         let (namespace, name) = (object.namespace(), object.name_any());
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
@@ -67,8 +71,11 @@ impl Kube {
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let request =
-            path::<K>(object.meta().namespace.as_deref()).patch(&object.name_any(), &managed(), &Patch::Merge(patch));
+        let request = path::<K>(object.meta().namespace.as_deref()).patch(
+            &object.name_any(),
+            &managed(),
+            &Patch::Merge(patch),
+        );
         self.send(deed_on("patch", object), request).await
     }
 }

@@ -8,6 +8,7 @@
 //! | `call` | deadline, counters and retries of every call; reads |
 //! | `client` | the way to a cluster; kinds that must be there |
 //! | `objects` | apply, create, replace, delete |
+//! | `dynamic` | objects of kinds known only at run time; merge patches |
 //! | `metadata` | finalizers, annotations, owners |
 //! | `status`, `conditions` | what objects say about themselves |
 //! | `events` | what happened, told once |
@@ -17,19 +18,29 @@
 //! | `references` | who may refer to whom |
 
 mod call;
+pub mod client;
 pub mod conditions;
 mod dynamic;
 mod error;
 pub mod events;
+pub mod leader;
 mod metadata;
 mod objects;
 pub mod references;
+pub mod secrets;
 pub mod status;
 mod text;
+pub mod vault;
 
 pub use self::{
     call::{DEADLINE, Kube, Outcome, Tally},
+    client::{Where, connect},
     error::{Deed, K8sError},
+    events::{Events, News},
+    leader::{Candidate, Ended, Fence, lead},
     objects::{Deleted, Removal},
     status::Written,
 };
+
+#[cfg(test)]
+mod tests;

@@ -23,7 +23,9 @@ pub fn may_refer(from: &str, target: &Target<'_>) -> bool {
             .into_iter()
             .flatten()
             .filter_map(|annotations| annotations.get(ALLOW_REFERENCES_ANNOTATION))
-            .any(|list| list.split(',').map(str::trim).any(|one| one == "*" || (one == from && !from.is_empty())))
+            .any(|list| {
+                list.split(',').map(str::trim).any(|one| one == "*" || (one == from && !from.is_empty()))
+            })
 }
 
 #[cfg(test)]
@@ -36,11 +38,14 @@ mod tests {
 
     fn verdict(from: &str, own: Option<&str>, of_namespace: Option<&str>) -> bool {
         let (own, of_namespace) = (own.map(saying), of_namespace.map(saying));
-        may_refer(from, &Target {
-            namespace: "network",
-            annotations: own.as_ref(),
-            namespace_annotations: of_namespace.as_ref(),
-        })
+        may_refer(
+            from,
+            &Target {
+                namespace: "network",
+                annotations: own.as_ref(),
+                namespace_annotations: of_namespace.as_ref(),
+            },
+        )
     }
 
     #[test]

@@ -28,12 +28,7 @@ pub fn changed<S: Serialize>(old: Option<&S>, new: &S) -> Result<Option<Value>, 
 impl Kube {
     /// Writes the status of `object`, of which `old` is what it says now. If the object is not the version any more that
     /// we saw, nothing is written and the error is a conflict.
-    pub async fn write_status<K, S>(
-        &self,
-        object: &K,
-        old: Option<&S>,
-        new: &S,
-    ) -> Result<Written, K8sError>
+    pub async fn write_status<K, S>(&self, object: &K, old: Option<&S>, new: &S) -> Result<Written, K8sError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,

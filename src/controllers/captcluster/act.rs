@@ -92,7 +92,11 @@ async fn record_name(mut acted: Acted, ctx: &Context) -> Result<Acted, K8sError>
 }
 
 /// Carries a removal out.
-pub(super) async fn remove(object: &CaptCluster, removal: Removal, ctx: &Context) -> Result<Removed, K8sError> {
+pub(super) async fn remove(
+    object: &CaptCluster,
+    removal: Removal,
+    ctx: &Context,
+) -> Result<Removed, K8sError> {
     match removal {
         Removal::Wait { reason, why } => return Ok(Removed::Waiting { reason, why }),
         Removal::Delete(apply) => {

@@ -128,7 +128,10 @@ mod tests {
         assert_eq!(spec["inputs"]["name"], "demo-vpc");
         assert_eq!(spec["inputs"]["cluster_name"], "demo");
         assert_eq!(spec["identityRef"]["name"], "prod");
-        assert_eq!(spec["writeConnectionSecretToRef"], json!({"name": "net-vpc-connection", "namespace": "team"}));
+        assert_eq!(
+            spec["writeConnectionSecretToRef"],
+            json!({"name": "net-vpc-connection", "namespace": "team"})
+        );
         assert_eq!((spec.get("templateRef"), &spec["retainWorkspaceOnDelete"]), (None, &json!(false)));
         let meta = &made["metadata"];
         assert_eq!(meta["name"], "net-vpc");
@@ -140,7 +143,8 @@ mod tests {
 
     #[test]
     fn an_existing_vpc_goes_through_the_module_too_because_it_finds_the_subnets() {
-        let made = built(&json!({"region": "eu-central-1", "existingVpcId": "vpc-0123456789abcdef0"}), &seen());
+        let made =
+            built(&json!({"region": "eu-central-1", "existingVpcId": "vpc-0123456789abcdef0"}), &seen());
         assert_eq!(made["spec"]["module"], "vpc");
         assert_eq!(made["spec"]["inputs"]["existing_vpc_id"], "vpc-0123456789abcdef0");
     }
@@ -173,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_recorded_name_is_used_and_drift_settings_are_inherited() {
-        let mut object = captcluster(&json!({"region": "eu-central-1", "workspaceTemplateApplyName": "old-vpc",
+        let mut object =
+            captcluster(&json!({"region": "eu-central-1", "workspaceTemplateApplyName": "old-vpc",
             "retainVpcOnDelete": true}));
         object.annotations_mut().insert(words::DRIFT_ANNOTATION.to_owned(), "detect".to_owned());
         object.annotations_mut().insert("theirs".to_owned(), "x".to_owned());

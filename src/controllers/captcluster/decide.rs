@@ -69,7 +69,11 @@ pub(super) fn decide(object: &CaptCluster, valid: &Validated, seen: &Seen) -> De
             why: format!("WorkspaceTemplateApply {name} is being deleted; it is made anew when it is gone"),
         };
     }
-    if applied::differs(&value(live), &value(&wanted)) { Decision::Apply(Box::new(wanted)) } else { Decision::Observe }
+    if applied::differs(&value(live), &value(&wanted)) {
+        Decision::Apply(Box::new(wanted))
+    } else {
+        Decision::Observe
+    }
 }
 
 /// Decides for a network that goes.
@@ -87,7 +91,10 @@ pub(super) fn removal(object: &CaptCluster, remains: &Remains) -> Removal {
     let users: Vec<String> =
         remains.neighbours.iter().filter(|it| uses(it, apply)).map(kube::ResourceExt::name_any).collect();
     if !users.is_empty() {
-        let why = format!("waiting for WorkspaceTemplateApply {}, which needs the VPC, to be gone", users.join(", "));
+        let why = format!(
+            "waiting for WorkspaceTemplateApply {}, which needs the VPC, to be gone",
+            users.join(", ")
+        );
         return Removal::Wait { reason: reasons::WAITING_FOR_WORKSPACE_DELETION, why };
     }
     if apply.metadata.deletion_timestamp.is_none() {
@@ -257,15 +264,17 @@ mod tests {
             (json!({"waitForWorkspaces": [{"name": "net-vpc", "namespace": "elsewhere"}]}), false),
             (json!({"waitForSecrets": [{"name": "net-vpc-connection", "namespace": "team"}]}), true),
             (json!({"waitForSecrets": [{"name": "net-vpc-connection", "namespace": "elsewhere"}]}), false),
-            (json!({"inputsFrom": [{"input": "vpc_id", "key": "vpc_id",
-                "secretRef": {"name": "net-vpc-connection", "namespace": "team"}}]}), true),
+            (
+                json!({"inputsFrom": [{"input": "vpc_id", "key": "vpc_id",
+                "secretRef": {"name": "net-vpc-connection", "namespace": "team"}}]}),
+                true,
+            ),
             (json!({}), false),
         ];
         for (spec, needs) in table {
             let mut user = workspace(&spec, &json!({}));
             user.metadata.name = Some("nodes".to_owned());
-            let remains =
-                Remains { apply: Some(own()), neighbours: vec![own(), user], ..Remains::default() };
+            let remains = Remains { apply: Some(own()), neighbours: vec![own(), user], ..Remains::default() };
             assert_eq!(matches!(going(false, &remains), Removal::Wait { .. }), needs, "{spec}");
         }
     }

@@ -113,7 +113,8 @@ async fn template_names_secret(object: &CaptCluster, ctx: &Context) -> Result<Op
 /// A template may call all its outputs sensitive; then only the Secret has them.
 async fn hidden_vpc_id(apply: &WorkspaceTemplateApply, ctx: &Context) -> Result<Option<String>, K8sError> {
     let secret = apply.status.as_ref().and_then(|status| status.connection_secret_ref.as_ref());
-    let Some(SecretRef { name, namespace }) = secret.filter(|_| text_output(apply, "vpc_id").is_none()) else {
+    let Some(SecretRef { name, namespace }) = secret.filter(|_| text_output(apply, "vpc_id").is_none())
+    else {
         return Ok(None);
     };
     let found: Option<Secret> = ctx.kube.get(Some(namespace), name).await?;

@@ -104,7 +104,7 @@ pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Ac
         (Gate::NotOurs | Gate::Moving, _) => {}
         (Gate::Paused, _) => write(&object, &status::paused(&old, at), &ctx).await?,
         (Gate::Open, _) if meta.deletion_timestamp.is_some() => return remove(&object, &ctx).await,
-        (Gate::Open, Some(owner)) => return keep(&object, owner, &ctx).await,
+        (Gate::Open, Some(owner)) => return Box::pin(keep(&object, owner, &ctx)).await,
         (Gate::Open | Gate::WaitingForOwner, _) => {
             write(&object, &status::waiting_for_owner(&old, at, &missing_owner(&object)), &ctx).await?;
         }
@@ -163,7 +163,10 @@ fn say(acted: &Acted, seen: &Seen, ctx: &Context) -> (CaptClusterStatus, Duratio
     let found = Found {
         apply: acted.apply.as_ref(),
         is_existing: spec.existing_vpc_id.is_some(),
-        vpc_id: output.map(ToOwned::to_owned).or_else(|| seen.hidden_vpc_id.clone()).or_else(|| spec.existing_vpc_id.clone()),
+        vpc_id: output
+            .map(ToOwned::to_owned)
+            .or_else(|| seen.hidden_vpc_id.clone())
+            .or_else(|| spec.existing_vpc_id.clone()),
         refused: acted.refused.clone(),
         waiting: acted.waiting.clone(),
         overdue: overdue.then_some(limit),
@@ -177,7 +180,8 @@ fn say(acted: &Acted, seen: &Seen, ctx: &Context) -> (CaptClusterStatus, Duratio
 /// How long the VPC may take: the control plane's word, else the operator's.
 fn timeout(seen: &Seen, ctx: &Context) -> Duration {
     let config = seen.control_plane.as_ref().and_then(|it| it.spec.control_plane_config.as_ref());
-    let minutes = config.and_then(|it| it.timeouts.as_ref()).and_then(|it| u64::try_from(it.vpc_ready_timeout).ok());
+    let minutes =
+        config.and_then(|it| it.timeouts.as_ref()).and_then(|it| u64::try_from(it.vpc_ready_timeout).ok());
     minutes.map_or(ctx.settings.vpc_timeout, Duration::from_mins)
 }
 

@@ -56,7 +56,11 @@ pub(super) fn news(old: &CaptClusterStatus, new: &CaptClusterStatus) -> Vec<News
     all
 }
 
-fn turned_true<'a>(old: &CaptClusterStatus, new: &'a CaptClusterStatus, type_: &str) -> Option<&'a Condition> {
+fn turned_true<'a>(
+    old: &CaptClusterStatus,
+    new: &'a CaptClusterStatus,
+    type_: &str,
+) -> Option<&'a Condition> {
     find(&new.conditions, type_).filter(|it| it.status == "True" && !is_true(&old.conditions, type_))
 }
 
@@ -69,7 +73,8 @@ mod tests {
     };
 
     fn status(said: &[Said], failure: Option<&str>) -> CaptClusterStatus {
-        let mut status = CaptClusterStatus { failure_reason: failure.map(ToOwned::to_owned), ..Default::default() };
+        let mut status =
+            CaptClusterStatus { failure_reason: failure.map(ToOwned::to_owned), ..Default::default() };
         for one in said {
             let _ = set(&mut status.conditions, one.clone(), None, "2026-11-01T10:00:00Z".parse().unwrap());
         }

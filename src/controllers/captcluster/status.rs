@@ -112,7 +112,12 @@ pub(super) fn observed(old: &CaptClusterStatus, at: Moment, found: &Found<'_>) -
 }
 
 /// The status of an object that goes.
-pub(super) fn deleting(old: &CaptClusterStatus, at: Moment, reason: &'static str, why: &str) -> CaptClusterStatus {
+pub(super) fn deleting(
+    old: &CaptClusterStatus,
+    at: Moment,
+    reason: &'static str,
+    why: &str,
+) -> CaptClusterStatus {
     let mut new = begin(old, at);
     say(&mut new, at, Said::yes(types::DELETING, reason, why));
     say(&mut new, at, Said::no(types::READY, reasons::DELETING, why));
@@ -163,14 +168,15 @@ fn verdict(found: &Found<'_>, finding: Option<&Finding>, was_there: bool) -> Ver
         return Verdict::Good { note };
     }
     if finding.usable && finding.settled {
-        let why = "the workspace is ready and has no output vpc_id that is text; add it to the template".to_owned();
+        let why =
+            "the workspace is ready and has no output vpc_id that is text; add it to the template".to_owned();
         return Verdict::Failed { reason: reasons::VPC_CREATION_FAILED, why };
     }
     let why = finding.text().to_owned();
     match found.overdue.filter(|_| !was_there) {
-        Some(limit) => {
-            Verdict::Late { why: format!("not ready after {} minutes and still at it: {why}", limit.as_secs() / 60) }
-        }
+        Some(limit) => Verdict::Late {
+            why: format!("not ready after {} minutes and still at it: {why}", limit.as_secs() / 60),
+        },
         None => Verdict::Coming { why },
     }
 }

@@ -5,7 +5,7 @@ mod gate;
 
 use std::time::Duration;
 
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -69,7 +69,8 @@ async fn a_network_comes_to_be_without_a_write_to_its_cluster() {
     assert_eq!(coming["status"]["initialization"], Value::Null);
 
     rig.workspace_done(VPC).await;
-    let ready = rig.until("CAPTCluster", NET, |it| it["status"]["initialization"]["provisioned"] == true).await;
+    let ready =
+        rig.until("CAPTCluster", NET, |it| it["status"]["initialization"]["provisioned"] == true).await;
     assert_eq!(ready["status"]["vpcId"], "vpc-0123456789abcdef0");
     assert_eq!(said(&ready, "Ready"), pair("True", "Ready"));
     assert_eq!(said(&ready, "VPCReady"), pair("True", "VPCCreated"));
@@ -102,11 +103,15 @@ async fn three_looks_at_a_settled_network_write_nothing() {
     rig.server.requests().clear();
     for round in 0..3 {
         // A change of the Cluster that means nothing leads to another look.
-        rig.merge("Cluster", "demo", json!({"metadata": {"annotations": {"round": round.to_string()}}})).await;
+        rig.merge("Cluster", "demo", json!({"metadata": {"annotations": {"round": round.to_string()}}}))
+            .await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     assert_eq!(versions().await, before);
-    let reads = rig.server.requests().matching(|it| it.agent == AGENT && it.resource == "clusters" && it.name == "demo");
+    let reads = rig
+        .server
+        .requests()
+        .matching(|it| it.agent == AGENT && it.resource == "clusters" && it.name == "demo");
     assert!(reads.len() >= 3, "it did not look: {reads:?}");
     assert_eq!(rig.server.requests().writes_by(AGENT), []);
 }
@@ -151,7 +156,7 @@ async fn a_failure_is_told_on_the_network_and_heals() {
     rig.workspace_done(VPC).await;
     let well = rig.until("CAPTCluster", NET, |it| it["status"]["phase"] == "Ready").await;
     assert_eq!(said(&well, "VPCFailed"), pair("", ""));
-    let told = rig.api("Event").list(&Default::default()).await.unwrap();
+    let told = rig.api("Event").list(&ListParams::default()).await.unwrap();
     let reasons: Vec<_> = told.iter().filter_map(|it| it.data["reason"].as_str()).collect();
     assert!(reasons.contains(&"VPCFailed") && reasons.contains(&"VPCReady"), "{reasons:?}");
 }
@@ -208,12 +213,18 @@ async fn a_workspace_of_upstream_is_taken_over_with_its_names_and_finalizers() {
     let owner = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTCluster", "name": NET,
         "uid": net["metadata"]["uid"], "controller": true});
     let template = json!({"name": "vpc-template", "namespace": HOME});
-    rig.make(WTA, json!({"metadata": {"name": "old-vpc", "ownerReferences": [owner]},
-        "spec": {"templateRef": template, "variables": {"cluster_name": "demo"}}})).await;
+    rig.make(
+        WTA,
+        json!({"metadata": {"name": "old-vpc", "ownerReferences": [owner]},
+        "spec": {"templateRef": template, "variables": {"cluster_name": "demo"}}}),
+    )
+    .await;
     rig.run_captcluster();
     let taken = rig.until(WTA, "old-vpc", |it| it["spec"]["variables"]["vpc_name"] == "demo-vpc").await;
     assert_eq!(taken["spec"]["variables"]["environment"], "production");
-    let net = rig.until("CAPTCluster", NET, |it| it["metadata"]["finalizers"] == json!([names::CLUSTER_FINALIZER])).await;
+    let net = rig
+        .until("CAPTCluster", NET, |it| it["metadata"]["finalizers"] == json!([names::CLUSTER_FINALIZER]))
+        .await;
     assert_eq!(net["spec"]["workspaceTemplateApplyName"], "old-vpc");
     assert_eq!(rig.get(WTA, VPC).await, None);
     assert_eq!(cluster["metadata"]["name"], "demo");
@@ -223,7 +234,8 @@ async fn a_workspace_of_upstream_is_taken_over_with_its_names_and_finalizers() {
 async fn a_broken_object_is_told_and_does_not_stop_the_others() {
     let rig = Rig::start().await;
     loosen_schema(&rig).await;
-    rig.make("CAPTCluster", json!({"metadata": {"name": "broken"}, "spec": {"region": {"not": "text"}}})).await;
+    rig.make("CAPTCluster", json!({"metadata": {"name": "broken"}, "spec": {"region": {"not": "text"}}}))
+        .await;
     rig.run_captcluster();
     complete(&rig, plain()).await;
     let told = rig.until("CAPTCluster", "broken", |it| said(it, "Ready").1 == "InvalidSpec").await;
@@ -240,13 +252,15 @@ async fn loosen_schema(rig: &Rig) {
     let all: kube::Api<CustomResourceDefinition> = kube::Api::all(rig.server.client());
     let mut crd = all.get("captclusters.infrastructure.cluster.x-k8s.io").await.unwrap();
     let schema = crd.spec.versions[0].schema.as_mut().unwrap().open_api_v3_schema.as_mut().unwrap();
-    *schema = serde_json::from_value(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})).unwrap();
-    all.replace("captclusters.infrastructure.cluster.x-k8s.io", &Default::default(), &crd).await.unwrap();
+    *schema = serde_json::from_value(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}))
+        .unwrap();
+    all.replace("captclusters.infrastructure.cluster.x-k8s.io", &PostParams::default(), &crd).await.unwrap();
     for _ in 0..500 {
         let probe = json!({"metadata": {"name": "probe"}, "spec": {"region": 1}});
         let probe = serde_json::from_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
-            "kind": "CAPTCluster", "metadata": {"name": "probe", "namespace": HOME}, "spec": probe["spec"]})).unwrap();
-        if rig.api("CAPTCluster").create(&Default::default(), &probe).await.is_ok() {
+            "kind": "CAPTCluster", "metadata": {"name": "probe", "namespace": HOME}, "spec": probe["spec"]}))
+        .unwrap();
+        if rig.api("CAPTCluster").create(&PostParams::default(), &probe).await.is_ok() {
             rig.api("CAPTCluster").delete("probe", &DeleteParams::default()).await.unwrap();
             return;
         }

@@ -37,7 +37,8 @@ pub(super) fn validate(object: &CaptCluster, seen: &Seen) -> Result<Validated, R
     let home = Namespace::parse(home).map_err(|malformed| refuse(&[problem(malformed.to_string())]))?;
     let network = network::validate(&object.spec, &home).map_err(|problems| refuse(&problems))?;
     let cluster = seen.cluster.name.clone();
-    let wanted = eks_name(seen.control_plane.as_ref(), seen.apply.as_ref()).unwrap_or_else(|| cluster.clone());
+    let wanted =
+        eks_name(seen.control_plane.as_ref(), seen.apply.as_ref()).unwrap_or_else(|| cluster.clone());
     let eks_name = match (ClusterName::parse(&wanted), &network.source) {
         (Ok(name), _) => Some(name),
         // A template gets the Cluster's name, whatever EKS thinks of it.
@@ -53,7 +54,10 @@ pub(super) fn validate(object: &CaptCluster, seen: &Seen) -> Result<Validated, R
 
 /// The control plane's word; while there is none, what was said before: a network must not be changed because its
 /// control plane was deleted a moment before it.
-fn eks_name(control_plane: Option<&CaptControlPlane>, apply: Option<&WorkspaceTemplateApply>) -> Option<String> {
+fn eks_name(
+    control_plane: Option<&CaptControlPlane>,
+    apply: Option<&WorkspaceTemplateApply>,
+) -> Option<String> {
     match control_plane {
         Some(control_plane) => control_plane.spec.eks_cluster_name.clone(),
         None => Some(apply?.spec.inputs.as_ref()?.get("cluster_name")?.as_str()?.to_owned()),
@@ -66,10 +70,13 @@ fn problem(message: String) -> Problem {
 
 fn refuse(problems: &[Problem]) -> Refusal {
     let about_vpc = |problem: &Problem| {
-        ["spec.vpcConfig", "spec.existingVpcId", "spec.vpcTemplateRef"].iter().any(|it| problem.path.starts_with(it))
+        ["spec.vpcConfig", "spec.existingVpcId", "spec.vpcTemplateRef"]
+            .iter()
+            .any(|it| problem.path.starts_with(it))
             || problem.path == "spec"
     };
-    let reason = if problems.iter().any(about_vpc) { reasons::INVALID_VPC_CONFIG } else { reasons::INVALID_SPEC };
+    let reason =
+        if problems.iter().any(about_vpc) { reasons::INVALID_VPC_CONFIG } else { reasons::INVALID_SPEC };
     let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Refusal { reason, message }
 }
@@ -79,6 +86,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::api::CaptControlPlaneSpec;
     use crate::controllers::captcluster::fixtures::{captcluster, seen, workspace};
 
     fn verdict(spec: &Value) -> Result<Validated, Refusal> {
@@ -117,7 +125,7 @@ mod tests {
         let spec = json!({"region": "eu-central-1"});
         assert_eq!(verdict(&spec).unwrap().eks_name.unwrap().as_str(), "demo");
         let mut seen = seen();
-        let mut control_plane = CaptControlPlane::new("cp", Default::default());
+        let mut control_plane = CaptControlPlane::new("cp", CaptControlPlaneSpec::default());
         control_plane.spec.eks_cluster_name = Some("prod".to_owned());
         seen.control_plane = Some(control_plane);
         assert_eq!(validate(&captcluster(&spec), &seen).unwrap().eks_name.unwrap().as_str(), "prod");

@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    fn cluster(rest: Value) -> DynamicObject {
+    fn cluster(rest: &Value) -> DynamicObject {
         let mut whole = json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "demo", "namespace": "team", "uid": "u1"},
@@ -112,27 +112,27 @@ mod tests {
 
     #[test]
     fn both_contracts_tell_of_the_network() {
-        let new = cluster(json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
-        let old = cluster(json!({"status": {"infrastructureReady": true}}));
+        let new = cluster(&json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
+        let old = cluster(&json!({"status": {"infrastructureReady": true}}));
         assert!(ClusterView::of(&new).infrastructure_provisioned);
         assert!(ClusterView::of(&old).infrastructure_provisioned);
-        assert!(!ClusterView::of(&cluster(json!({}))).infrastructure_provisioned);
+        assert!(!ClusterView::of(&cluster(&json!({}))).infrastructure_provisioned);
     }
 
     #[test]
     fn an_endpoint_of_zeroes_is_none() {
-        let empty = cluster(json!({"spec": {"controlPlaneEndpoint": {"host": "", "port": 0}}}));
+        let empty = cluster(&json!({"spec": {"controlPlaneEndpoint": {"host": "", "port": 0}}}));
         assert_eq!(ClusterView::of(&empty).endpoint, None);
-        let full = cluster(json!({"spec": {"controlPlaneEndpoint": {"host": "h", "port": 443}}}));
+        let full = cluster(&json!({"spec": {"controlPlaneEndpoint": {"host": "h", "port": 443}}}));
         assert_eq!(ClusterView::of(&full).endpoint, Some(("h".to_owned(), 443)));
     }
 
     #[test]
     fn only_a_control_plane_of_ours_is_followed() {
-        let of = |kind: &str| cluster(json!({"spec": {"controlPlaneRef": {"kind": kind, "name": "cp"}}}));
+        let of = |kind: &str| cluster(&json!({"spec": {"controlPlaneRef": {"kind": kind, "name": "cp"}}}));
         assert_eq!(control_plane_ref(&of("CAPTControlPlane")), Some("cp"));
         assert_eq!(control_plane_ref(&of("KubeadmControlPlane")), None);
-        assert_eq!(control_plane_ref(&cluster(json!({"spec": {}}))), None);
+        assert_eq!(control_plane_ref(&cluster(&json!({"spec": {}}))), None);
     }
 
     #[test]

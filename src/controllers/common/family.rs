@@ -30,7 +30,8 @@ impl Family {
         if meta.namespace.as_deref() != Some(&self.namespace) {
             return false;
         }
-        let by_owner = owner(meta).is_some_and(|it| self.uid.as_ref() == Some(&it.uid) || it.name == self.name);
+        let by_owner =
+            owner(meta).is_some_and(|it| self.uid.as_ref() == Some(&it.uid) || it.name == self.name);
         by_owner || label(meta) == Some(&self.name)
     }
 
@@ -46,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    fn meta(rest: Value) -> ObjectMeta {
+    fn meta(rest: &Value) -> ObjectMeta {
         let mut whole = json!({"name": "x", "namespace": "team"});
         whole.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
         serde_json::from_value(whole).unwrap()
@@ -62,21 +63,21 @@ mod tests {
 
     #[test]
     fn owner_and_label_both_tell_the_family() {
-        let family = Family::of(&meta(owned("demo", "u1"))).unwrap();
-        assert!(family.has(&meta(owned("demo", "u1"))));
-        assert!(family.has(&meta(labelled("demo"))));
-        assert!(family.has(&meta(owned("demo", "u0"))), "a Cluster that was restored has another uid");
-        assert!(!family.has(&meta(owned("other", "u2"))));
-        assert!(!family.has(&meta(labelled("other"))));
-        assert!(!family.has(&meta(json!({}))));
-        assert_eq!(Family::of(&meta(labelled("demo"))).unwrap().name, "demo");
-        assert_eq!(Family::of(&meta(json!({}))), None);
+        let family = Family::of(&meta(&owned("demo", "u1"))).unwrap();
+        assert!(family.has(&meta(&owned("demo", "u1"))));
+        assert!(family.has(&meta(&labelled("demo"))));
+        assert!(family.has(&meta(&owned("demo", "u0"))), "a Cluster that was restored has another uid");
+        assert!(!family.has(&meta(&owned("other", "u2"))));
+        assert!(!family.has(&meta(&labelled("other"))));
+        assert!(!family.has(&meta(&json!({}))));
+        assert_eq!(Family::of(&meta(&labelled("demo"))).unwrap().name, "demo");
+        assert_eq!(Family::of(&meta(&json!({}))), None);
     }
 
     #[test]
     fn the_same_name_in_another_namespace_is_another_cluster() {
-        let family = Family::of(&meta(labelled("demo"))).unwrap();
-        let mut there = meta(labelled("demo"));
+        let family = Family::of(&meta(&labelled("demo"))).unwrap();
+        let mut there = meta(&labelled("demo"));
         there.namespace = Some("other".to_owned());
         assert!(!family.has(&there));
     }

@@ -59,7 +59,9 @@ fn after(class: Class, attempts: u32, jitter: f64) -> Action {
         Class::Conflict if attempts <= PATIENCE => Action::requeue(AT_ONCE),
         Class::Conflict => growing(attempts - PATIENCE),
         Class::Transient => growing(attempts.saturating_sub(1)),
-        Class::Waiting | Class::Invalid | Class::Terminal => Action::requeue(NET.mul_f64(1.0 + 0.25 * jitter)),
+        Class::Waiting | Class::Invalid | Class::Terminal => {
+            Action::requeue(NET.mul_f64(1.0 + 0.25 * jitter))
+        }
     }
 }
 

@@ -27,7 +27,9 @@ where
     let meta = &invalid.metadata;
     let kind = ApiResource::erase::<K>(&());
     let name = meta.name.as_deref().unwrap_or_default();
-    let Some(raw) = ctx.kube.get_dynamic(&kind, meta.namespace.as_deref(), name).await? else { return Ok(()) };
+    let Some(raw) = ctx.kube.get_dynamic(&kind, meta.namespace.as_deref(), name).await? else {
+        return Ok(());
+    };
     let old = raw.data.get("status").cloned();
     let mut bare = serde_json::to_value(&raw).unwrap_or_default();
     if let Some(fields) = bare.as_object_mut() {
@@ -37,7 +39,8 @@ where
         Ok(_) => latches(old.as_ref()),
         Err(error) => told(old.as_ref(), &raw.metadata, &error.to_string(), ctx),
     };
-    let object = PartialObjectMeta::<K> { types: None, metadata: raw.metadata, _phantom: std::marker::PhantomData };
+    let object =
+        PartialObjectMeta::<K> { types: None, metadata: raw.metadata, _phantom: std::marker::PhantomData };
     ctx.kube.write_status(&object, old.as_ref(), &new).await?;
     Ok(())
 }

@@ -3,15 +3,14 @@
 //! `clusterctl describe` does not show workspaces, so that their trouble has to stand in the conditions of their makers:
 //! with the address of the resource, AWS's code and the time of the next attempt.
 
-use jiff::Timestamp;
 use terraform_driver::classify::Class;
 
 use crate::{
     api::{
-        LastError, RunOperation, RunPhase, RunStatus, WorkspaceTemplateApply,
+        LastError, RunOperation, RunPhase, RunStatus, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
         conditions::{reasons, types},
     },
-    k8s::conditions::{find, is_true},
+    k8s::conditions::{find, is_true, whole_seconds},
 };
 
 /// Failures that pass without anybody's help. They are told, and never called a failure.
@@ -74,7 +73,7 @@ impl Finding {
 /// Reads a workspace.
 pub fn look(apply: &WorkspaceTemplateApply) -> Finding {
     let name = apply.metadata.name.as_deref().unwrap_or_default();
-    let nothing = Default::default();
+    let nothing = WorkspaceTemplateApplyStatus::default();
     let status = apply.status.as_ref().unwrap_or(&nothing);
     // A status without a generation is not ours: upstream's controllers left it, and what it says of another engine's
     // resources is not proof of anything here.
@@ -169,14 +168,9 @@ fn told(name: &str, error: &LastError) -> String {
         text.push_str(": ");
     }
     text.push_str(message.trim_end_matches('.'));
-    if let Some(at) = retry_at {
-        text.push_str(&format!("; tried again at {}", whole_seconds(at.0)));
-    }
+    let next = retry_at.as_ref().map(|at| format!("; tried again at {}", whole_seconds(at.0)));
+    text.push_str(&next.unwrap_or_default());
     text
-}
-
-fn whole_seconds(at: Timestamp) -> Timestamp {
-    crate::k8s::conditions::whole_seconds(at)
 }
 
 #[cfg(test)]
@@ -279,7 +273,12 @@ mod tests {
 
     #[test]
     fn a_blocked_plan_needs_a_person() {
-        let conditions = json!([condition("DestructiveChangeBlocked", "True", "ApprovalRequired", "would replace aws_vpc.this")]);
+        let conditions = json!([condition(
+            "DestructiveChangeBlocked",
+            "True",
+            "ApprovalRequired",
+            "would replace aws_vpc.this"
+        )]);
         let found = look(&apply(&json!({"observedGeneration": 2, "conditions": conditions})));
         assert!(found.failure().is_some_and(|trouble| trouble.text.ends_with("would replace aws_vpc.this")));
     }
@@ -287,7 +286,8 @@ mod tests {
     #[test]
     fn progress_is_told_without_what_changes_every_second() {
         let run = json!({"id": "1", "operation": "Apply", "phase": "Applying"});
-        let progress = json!({"done": 3, "total": 20, "slowest": "aws_nat_gateway.this", "slowestSeconds": 81});
+        let progress =
+            json!({"done": 3, "total": 20, "slowest": "aws_nat_gateway.this", "slowestSeconds": 81});
         let status = json!({"observedGeneration": 2, "run": run, "progress": progress});
         assert_eq!(look(&apply(&status)).doing, "WorkspaceTemplateApply demo-vpc is applying, 3 of 20 done");
     }

@@ -35,7 +35,8 @@ pub(super) fn endpoint(cluster: &Cluster, seen: &Seen) -> Option<Endpoint> {
 /// The latches after this look: what was closed stays closed.
 pub(super) fn latches(cluster: &Cluster, seen: &Seen) -> Initialization {
     let old = cluster.status.as_ref().and_then(|status| status.initialization.clone()).unwrap_or_default();
-    let now = |part: &Part| part.thing().filter(|thing| !thing.is_going())?.latch().ok().filter(|closed| *closed);
+    let now =
+        |part: &Part| part.thing().filter(|thing| !thing.is_going())?.latch().ok().filter(|closed| *closed);
     Initialization {
         infrastructure_provisioned: old.infrastructure_provisioned.or_else(|| now(&seen.infrastructure)),
         control_plane_initialized: old.control_plane_initialized.or_else(|| now(&seen.control_plane)),
@@ -86,7 +87,10 @@ mod tests {
             Role::Infrastructure => json!({"provisioned": true}),
             Role::ControlPlane => json!({"controlPlaneInitialized": true}),
         };
-        found(role, json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": 443}}, "status": {"initialization": latch}}))
+        found(
+            role,
+            json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": 443}}, "status": {"initialization": latch}}),
+        )
     }
 
     fn gone() -> Part {
@@ -101,7 +105,10 @@ mod tests {
         assert_eq!(endpoint(&cluster(set), &seen), None);
         let half = json!({"spec": {"controlPlaneEndpoint": {"host": "mine"}}});
         assert_eq!(endpoint(&cluster(half), &seen).unwrap().host, "api");
-        let early = found(Role::ControlPlane, json!({"spec": {"controlPlaneEndpoint": {"host": "api", "port": 443}}}));
+        let early = found(
+            Role::ControlPlane,
+            json!({"spec": {"controlPlaneEndpoint": {"host": "api", "port": 443}}}),
+        );
         let seen = Seen { infrastructure: gone(), control_plane: early };
         assert_eq!(endpoint(&cluster(json!({})), &seen), None);
     }
@@ -111,7 +118,8 @@ mod tests {
         let closed = json!({"status": {"initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true}}});
         let open = json!({"status": {"initialization": {"provisioned": false}}});
         let seen = Seen { infrastructure: found(Role::Infrastructure, open), control_plane: gone() };
-        let all = Initialization { infrastructure_provisioned: Some(true), control_plane_initialized: Some(true) };
+        let all =
+            Initialization { infrastructure_provisioned: Some(true), control_plane_initialized: Some(true) };
         assert_eq!(latches(&cluster(closed), &seen), all);
         assert_eq!(latches(&cluster(json!({})), &seen), Initialization::default());
     }

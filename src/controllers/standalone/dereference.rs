@@ -29,7 +29,12 @@ pub(super) async fn look(cluster: &Cluster, ctx: &Context) -> Result<Seen, K8sEr
     })
 }
 
-async fn part(cluster: &Cluster, role: Role, named: Option<&Reference>, ctx: &Context) -> Result<Part, K8sError> {
+async fn part(
+    cluster: &Cluster,
+    role: Role,
+    named: Option<&Reference>,
+    ctx: &Context,
+) -> Result<Part, K8sError> {
     let Some(named) = named else { return Ok(Part::NotNamed) };
     let plural = plural(&named.kind);
     let crd = format!("{plural}.{}", named.api_group);
@@ -39,7 +44,9 @@ async fn part(cluster: &Cluster, role: Role, named: Option<&Reference>, ctx: &Co
     };
     let Some(version) = newest(found.labels().get(names::CONTRACT_LABEL)) else {
         let label = names::CONTRACT_LABEL;
-        return Ok(Part::Unusable { why: format!("the kind {} has no label {label} with its versions", named.kind) });
+        return Ok(Part::Unusable {
+            why: format!("the kind {} has no label {label} with its versions", named.kind),
+        });
     };
     let gvk = GroupVersionKind::gvk(&named.api_group, version, &named.kind);
     let kind = ApiResource::from_gvk_with_plural(&gvk, &plural);

@@ -21,13 +21,13 @@ use std::{sync::Arc, time::Duration};
 use kube::{ResourceExt as _, runtime::controller::Action};
 use thiserror::Error;
 
+pub use self::watch::run;
 use self::{
     dereference::Seen,
     kind::{Cluster, ClusterStatus},
     part::Part,
     status::Moment,
 };
-pub use self::watch::run;
 use super::common::{Context, gate, policy::Classed};
 use crate::{
     api::{conditions::types, names},
@@ -166,7 +166,12 @@ async fn write(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> Result<
                 ctx.events.tell(cluster, News::normal("Reconcile", type_, what)).await;
             }
         }
-        tracing::debug!(namespace = cluster.namespace(), name = cluster.name_any(), phase = new.phase, "status");
+        tracing::debug!(
+            namespace = cluster.namespace(),
+            name = cluster.name_any(),
+            phase = new.phase,
+            "status"
+        );
     }
     Ok(())
 }

@@ -109,7 +109,8 @@ impl Thing {
         let all = self.object.data.pointer("/status/conditions")?.as_array()?;
         let type_ = self.role.source();
         let one = all.iter().find(|it| it["type"] == type_)?;
-        let known = one["status"].as_str().is_some_and(|status| matches!(status, "True" | "False" | "Unknown"));
+        let known =
+            one["status"].as_str().is_some_and(|status| matches!(status, "True" | "False" | "Unknown"));
         let read = serde_json::from_value::<Condition>(one.clone()).map_err(|error| error.to_string());
         Some(match read {
             Ok(condition) if known => Ok(condition),
@@ -164,7 +165,9 @@ mod tests {
 
     #[test]
     fn a_latch_that_is_no_truth_is_an_error() {
-        let of = |latch: Value| thing(Role::Infrastructure, json!({"status": {"initialization": {"provisioned": latch}}})).latch();
+        let of = |latch: Value| {
+            thing(Role::Infrastructure, json!({"status": {"initialization": {"provisioned": latch}}})).latch()
+        };
         assert_eq!(of(json!(true)), Ok(true));
         assert_eq!(of(json!(false)), Ok(false));
         assert_eq!(of(Value::Null), Ok(false));
@@ -174,7 +177,9 @@ mod tests {
 
     #[test]
     fn an_endpoint_of_zeroes_is_none() {
-        let of = |endpoint: Value| thing(Role::ControlPlane, json!({"spec": {"controlPlaneEndpoint": endpoint}})).endpoint();
+        let of = |endpoint: Value| {
+            thing(Role::ControlPlane, json!({"spec": {"controlPlaneEndpoint": endpoint}})).endpoint()
+        };
         assert_eq!(of(json!({"host": "", "port": 0})), None);
         assert_eq!(of(json!({"host": "h", "port": 443})), Some(Endpoint { host: "h".to_owned(), port: 443 }));
         assert_eq!(of(json!("h:443")), None);
@@ -183,10 +188,16 @@ mod tests {
     #[test]
     fn an_object_is_claimed_once_and_keeps_its_other_owners() {
         let stranger = json!({"apiVersion": "v1", "kind": "Secret", "name": "shim", "uid": "s1"});
-        let free = thing(Role::Infrastructure, json!({"metadata": {"ownerReferences": [stranger], "labels": {"a": "b"}}}));
+        let free = thing(
+            Role::Infrastructure,
+            json!({"metadata": {"ownerReferences": [stranger], "labels": {"a": "b"}}}),
+        );
         let claim = free.claim(&cluster(json!({}))).unwrap();
         let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
-        assert_eq!((owners.len(), &owners[1]["uid"], &owners[1]["controller"]), (2, &json!("u1"), &json!(false)));
+        assert_eq!(
+            (owners.len(), &owners[1]["uid"], &owners[1]["controller"]),
+            (2, &json!("u1"), &json!(false))
+        );
         assert_eq!(claim["metadata"]["labels"], json!({"cluster.x-k8s.io/cluster-name": "demo"}));
         let claimed = thing(Role::Infrastructure, json!({"metadata": claim["metadata"]}));
         assert_eq!(claimed.claim(&cluster(json!({}))), None);
@@ -197,7 +208,8 @@ mod tests {
         let owner = |version: &str| json!([{"apiVersion": format!("cluster.x-k8s.io/{version}"), "kind": "Cluster", "name": "demo", "uid": "u1"}]);
         let label = json!({"cluster.x-k8s.io/cluster-name": "demo"});
         let of = |owners: Value, labels: Value| {
-            thing(Role::Infrastructure, json!({"metadata": {"ownerReferences": owners, "labels": labels}})).claim(&cluster(json!({})))
+            thing(Role::Infrastructure, json!({"metadata": {"ownerReferences": owners, "labels": labels}}))
+                .claim(&cluster(json!({})))
         };
         assert_eq!(of(owner("v1beta2"), label.clone()), None);
         assert!(of(owner("v1beta1"), label).is_some());

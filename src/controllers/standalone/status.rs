@@ -40,10 +40,9 @@ pub(super) fn observed(
     new.observed_generation = at.generation;
     let latches = latches(cluster, seen);
     new.initialization = Some(latches.clone()).filter(|it| *it != Initialization::default());
-    if let Some(thing) = seen.infrastructure.thing().filter(|thing| !thing.is_going()) {
-        if latches.infrastructure_provisioned == Some(true) {
-            new.failure_domains = thing.failure_domains();
-        }
+    let network = seen.infrastructure.thing().filter(|thing| !thing.is_going());
+    if let Some(thing) = network.filter(|_| latches.infrastructure_provisioned == Some(true)) {
+        new.failure_domains = thing.failure_domains();
     }
     tell_failures(&mut new, seen);
     say(&mut new, at, Said::no(types::PAUSED, reasons::NOT_PAUSED, ""));
@@ -92,7 +91,8 @@ impl View<'_> {
         let said = match part {
             Part::Found(thing) => match mirrored(thing, closed) {
                 Mirrored::Theirs(condition) => {
-                    let _ = conditions::reflect(&mut new.conditions, type_, &condition, at.generation, at.now);
+                    let _ =
+                        conditions::reflect(&mut new.conditions, type_, &condition, at.generation, at.now);
                     return;
                 }
                 Mirrored::Ours { status, reason, why } => Said { type_, status, reason, message: why },
@@ -142,7 +142,9 @@ impl View<'_> {
             Role::ControlPlane => "controlPlaneRef",
         };
         match &self.cluster.spec.topology {
-            Some(_) => format!("spec.topology needs Cluster API, which is not here; set spec.{field} instead"),
+            Some(_) => {
+                format!("spec.topology needs Cluster API, which is not here; set spec.{field} instead")
+            }
             None => format!("spec.{field} is not set"),
         }
     }
@@ -170,7 +172,9 @@ fn mirrored(thing: &Thing, closed: bool) -> Mirrored {
             }
             Mirrored::Theirs(condition)
         }
-        Some(Err(why)) => Mirrored::Ours { status: Unknown, reason: reasons::INVALID_CONDITION_REPORTED, why },
+        Some(Err(why)) => {
+            Mirrored::Ours { status: Unknown, reason: reasons::INVALID_CONDITION_REPORTED, why }
+        }
         None if closed => Mirrored::Ours { status: True, reason: yes, why: String::new() },
         None => {
             let why = format!("{} status is not {} yet", thing.kind.kind, thing.role.word());

@@ -21,7 +21,8 @@ fn pair(status: &str, reason: &str) -> (String, String) {
 async fn parts(rig: &Rig) {
     rig.make("CAPTCluster", json!({"metadata": {"name": NET}, "spec": {"region": "eu-central-1"}})).await;
     let finalizers = [names::CONTROL_PLANE_FINALIZER];
-    let control_plane = json!({"metadata": {"name": CP, "finalizers": finalizers}, "spec": {"version": "1.33"}});
+    let control_plane =
+        json!({"metadata": {"name": CP, "finalizers": finalizers}, "spec": {"version": "1.33"}});
     rig.make("CAPTControlPlane", control_plane).await;
 }
 
@@ -58,29 +59,42 @@ fn is_going(object: &Value) -> bool {
 async fn a_cluster_comes_to_be_as_with_cluster_api() {
     let rig = start().await;
     let cluster = rig.cluster("demo").await;
-    let waits = rig.until("Cluster", "demo", |it| said(it, "InfrastructureReady").1 == "ObjectDoesNotExist").await;
+    let waits =
+        rig.until("Cluster", "demo", |it| said(it, "InfrastructureReady").1 == "ObjectDoesNotExist").await;
     assert_eq!(waits["metadata"]["finalizers"], json!(["cluster.cluster.x-k8s.io"]));
     assert_eq!(waits["status"]["phase"], "Provisioning");
     parts(&rig).await;
     for (kind, name) in [("CAPTCluster", NET), ("CAPTControlPlane", CP)] {
-        let owned = rig.until(kind, name, |it| it["metadata"].get("ownerReferences").is_some()).await;
-        let owner = &owned["metadata"]["ownerReferences"][0];
-        assert_eq!((&owner["apiVersion"], &owner["kind"]), (&json!("cluster.x-k8s.io/v1beta2"), &json!("Cluster")));
+        let claimed = rig.until(kind, name, |it| it["metadata"].get("ownerReferences").is_some()).await;
+        let owner = &claimed["metadata"]["ownerReferences"][0];
+        assert_eq!(
+            (&owner["apiVersion"], &owner["kind"]),
+            (&json!("cluster.x-k8s.io/v1beta2"), &json!("Cluster"))
+        );
         assert_eq!((&owner["uid"], &owner["controller"]), (&cluster["metadata"]["uid"], &json!(false)));
-        assert_eq!(owned["metadata"]["labels"][names::CLUSTER_NAME_LABEL], "demo");
+        assert_eq!(claimed["metadata"]["labels"][names::CLUSTER_NAME_LABEL], "demo");
     }
     rig.until(WTA, VPC, |_| true).await;
     let coming = rig.until("Cluster", "demo", |it| said(it, "InfrastructureReady").1 == "VPCCreating").await;
-    assert!(message(&coming, "Available").contains("WorkspaceTemplateApply"), "{}", message(&coming, "Available"));
+    assert!(
+        message(&coming, "Available").contains("WorkspaceTemplateApply"),
+        "{}",
+        message(&coming, "Available")
+    );
     rig.workspace_done(VPC).await;
-    let ready = rig.until("Cluster", "demo", |it| it["status"]["initialization"]["infrastructureProvisioned"] == true).await;
+    let ready = rig
+        .until("Cluster", "demo", |it| it["status"]["initialization"]["infrastructureProvisioned"] == true)
+        .await;
     assert_eq!(ready["status"]["failureDomains"][0], json!({"name": "eu-central-1a", "controlPlane": true}));
     assert_eq!(said(&ready, "ControlPlaneInitialized"), pair("False", "NotInitialized"));
     answer(&rig).await;
     let done = rig.until("Cluster", "demo", |it| it["status"]["phase"] == "Provisioned").await;
     assert_eq!(done["spec"]["controlPlaneEndpoint"]["port"], 443);
     rig.until("Cluster", "demo", |it| said(it, "Available") == pair("True", "Available")).await;
-    rig.until("CAPTCluster", NET, |it| it["status"]["endpoint"] == done["spec"]["controlPlaneEndpoint"]["host"]).await;
+    rig.until("CAPTCluster", NET, |it| {
+        it["status"]["endpoint"] == done["spec"]["controlPlaneEndpoint"]["host"]
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -90,10 +104,14 @@ async fn a_settled_cluster_is_not_written_again() {
     rig.settle().await;
     rig.server.requests().clear();
     for round in 0..3 {
-        rig.merge("CAPTControlPlane", CP, json!({"metadata": {"annotations": {"round": round.to_string()}}})).await;
+        rig.merge("CAPTControlPlane", CP, json!({"metadata": {"annotations": {"round": round.to_string()}}}))
+            .await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    let reads = rig.server.requests().matching(|it| it.agent == AGENT && it.resource == "captcontrolplanes" && it.name == CP);
+    let reads = rig
+        .server
+        .requests()
+        .matching(|it| it.agent == AGENT && it.resource == "captcontrolplanes" && it.name == CP);
     assert!(reads.len() >= 3, "it did not look: {reads:?}");
     assert_eq!(rig.server.requests().writes_by(AGENT), []);
 }
@@ -105,7 +123,8 @@ async fn the_control_plane_goes_first_then_the_network_then_the_cluster() {
     rig.merge(WTA, VPC, json!({"metadata": {"finalizers": [names::APPLY_FINALIZER]}})).await;
     rig.delete("Cluster", "demo").await;
     rig.until("CAPTControlPlane", CP, is_going).await;
-    let waits = rig.until("Cluster", "demo", |it| said(it, "Deleting").1 == "WaitingForControlPlaneDeletion").await;
+    let waits =
+        rig.until("Cluster", "demo", |it| said(it, "Deleting").1 == "WaitingForControlPlaneDeletion").await;
     assert_eq!(waits["status"]["phase"], "Deleting");
     rig.settle().await;
     assert!(!is_going(&rig.get("CAPTCluster", NET).await.unwrap()), "the control plane is still there");
@@ -131,7 +150,8 @@ async fn a_paused_cluster_gets_one_condition_and_nothing_else() {
     rig.settle().await;
     assert_eq!(told["metadata"].get("finalizers"), None);
     assert_eq!(rig.get("CAPTCluster", NET).await.unwrap()["metadata"].get("ownerReferences"), None);
-    rig.merge("Cluster", "demo", json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: null}}})).await;
+    rig.merge("Cluster", "demo", json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: null}}}))
+        .await;
     rig.until("CAPTCluster", NET, |it| it["metadata"].get("ownerReferences").is_some()).await;
 }
 
@@ -153,7 +173,12 @@ async fn a_network_that_vanished_is_an_error_and_the_latch_stays() {
 async fn an_endpoint_of_the_user_is_respected() {
     let rig = start().await;
     rig.cluster("demo").await;
-    rig.merge("Cluster", "demo", json!({"spec": {"controlPlaneEndpoint": {"host": "mine.example", "port": 8443}}})).await;
+    rig.merge(
+        "Cluster",
+        "demo",
+        json!({"spec": {"controlPlaneEndpoint": {"host": "mine.example", "port": 8443}}}),
+    )
+    .await;
     parts(&rig).await;
     rig.until(WTA, VPC, |_| true).await;
     rig.workspace_done(VPC).await;
@@ -167,7 +192,8 @@ async fn a_reference_to_an_unknown_kind_is_told() {
     let rig = Rig::start().await;
     rig.run_standalone();
     let reference = json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "AWSCluster", "name": "x"});
-    rig.make("Cluster", json!({"metadata": {"name": "demo"}, "spec": {"infrastructureRef": reference}})).await;
+    rig.make("Cluster", json!({"metadata": {"name": "demo"}, "spec": {"infrastructureRef": reference}}))
+        .await;
     let told = rig.until("Cluster", "demo", |it| said(it, "InfrastructureReady").1 == "InternalError").await;
     assert!(message(&told, "InfrastructureReady").contains("AWSCluster"), "{told:#}");
 }

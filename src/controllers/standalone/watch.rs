@@ -39,7 +39,9 @@ pub fn run(
             drive::api::<PartialObjectMeta<CaptCluster>>(&ctx),
             watcher::Config::default(),
             move |it: PartialObjectMeta<CaptCluster>| {
-                pick(&of_network, &it.metadata, |spec| spec.infrastructure_ref.as_ref().map(|it| it.name.as_str()))
+                pick(&of_network, &it.metadata, |spec| {
+                    spec.infrastructure_ref.as_ref().map(|it| it.name.as_str())
+                })
             },
         )
         .watches(

@@ -30,7 +30,8 @@ fn ready() -> Value {
 
 fn with_error(class: &str) -> Value {
     let mut status = ready();
-    status["lastError"] = json!({"class": class, "code": "Denied", "address": "aws_vpc.this", "message": "no"});
+    status["lastError"] =
+        json!({"class": class, "code": "Denied", "address": "aws_vpc.this", "message": "no"});
     status["conditions"][1]["status"] = json!("False");
     status
 }
@@ -72,7 +73,10 @@ fn pair(status: &str, reason: &str) -> (String, String) {
 #[test]
 fn a_network_that_is_done_is_ready_with_its_zones() {
     let new = fresh(&ready());
-    assert_eq!((new.phase, new.ready, new.vpc_id.as_deref()), (Some(Phase::Ready), Some(true), Some("vpc-1")));
+    assert_eq!(
+        (new.phase, new.ready, new.vpc_id.as_deref()),
+        (Some(Phase::Ready), Some(true), Some("vpc-1"))
+    );
     assert!(provisioned(&new));
     assert_eq!(said(&new, "VPCReady"), pair("True", "VPCCreated"));
     assert_eq!(said(&new, "Ready"), pair("True", "Ready"));
@@ -112,7 +116,9 @@ fn a_failure_is_told_and_forgotten_when_it_is_over() {
     assert_eq!(said(&failed, "VPCReady"), pair("False", "VPCCreationFailed"));
     assert_eq!(said(&failed, "VPCFailed"), pair("True", "VPCReconciliationFailed"));
     assert_eq!(failed.failure_reason.as_deref(), Some("VPCCreationFailed"));
-    assert!(failed.failure_message.as_deref().is_some_and(|it| it.contains("WorkspaceTemplateApply net-vpc")));
+    assert!(
+        failed.failure_message.as_deref().is_some_and(|it| it.contains("WorkspaceTemplateApply net-vpc"))
+    );
     let well = after(&failed, &ready());
     assert_eq!((well.failure_reason.as_deref(), well.failure_message.as_deref()), (None, None));
     assert!(find(&well.conditions, "VPCFailed").is_none());
@@ -168,7 +174,8 @@ fn a_template_without_the_id_is_told_so() {
 
 #[test]
 fn a_spec_that_cannot_be_waits_for_a_change() {
-    let refusal = Refusal { reason: reasons::INVALID_VPC_CONFIG, message: "spec.vpcConfig.cidr: no".to_owned() };
+    let refusal =
+        Refusal { reason: reasons::INVALID_VPC_CONFIG, message: "spec.vpcConfig.cidr: no".to_owned() };
     let new = invalid(&CaptClusterStatus::default(), now(), &refusal);
     assert_eq!(said(&new, "VPCReady"), pair("False", "InvalidVPCConfig"));
     assert_eq!(said(&new, "VPCFailed"), pair("True", "InvalidVPCConfig"));
@@ -209,7 +216,11 @@ fn the_same_findings_give_the_same_status() {
 #[test]
 fn an_endpoint_that_was_known_is_not_forgotten() {
     let apply = workspace(&json!({}), &ready());
-    let with = observed(&CaptClusterStatus::default(), now(), &Found { endpoint: Some("api.example"), ..found(&apply) });
+    let with = observed(
+        &CaptClusterStatus::default(),
+        now(),
+        &Found { endpoint: Some("api.example"), ..found(&apply) },
+    );
     assert_eq!(observed(&with, now(), &found(&apply)).endpoint.as_deref(), Some("api.example"));
 }
 

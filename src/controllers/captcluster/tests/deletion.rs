@@ -37,7 +37,10 @@ async fn the_network_waits_for_its_control_planes_and_then_for_its_workspace() {
     let waits =
         rig.until("CAPTCluster", NET, |it| said(it, "Deleting").1 == "WaitingForControlPlaneDeletion").await;
     assert!(message(&waits, "Deleting").contains("demo-captcontrolplane"));
-    assert_eq!((&waits["status"]["phase"], said(&waits, "Ready")), (&json!("Deleting"), pair("False", "Deleting")));
+    assert_eq!(
+        (&waits["status"]["phase"], said(&waits, "Ready")),
+        (&json!("Deleting"), pair("False", "Deleting"))
+    );
     assert!(!is_going(&rig.get(WTA, VPC).await.unwrap()), "EKS is still there");
 
     rig.delete("CAPTControlPlane", "demo-captcontrolplane").await;
@@ -81,7 +84,10 @@ async fn a_network_that_is_retained_outlives_its_object() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let kept = rig.get(WTA, VPC).await.expect("the workspace is gone, and the VPC with it");
     assert!(!is_going(&kept) && kept["metadata"].get("ownerReferences").is_none_or(|it| *it == json!([])));
-    assert_eq!((&kept["spec"]["retainWorkspaceOnDelete"], &kept["metadata"]["uid"]), (&json!(true), &before["metadata"]["uid"]));
+    assert_eq!(
+        (&kept["spec"]["retainWorkspaceOnDelete"], &kept["metadata"]["uid"]),
+        (&json!(true), &before["metadata"]["uid"])
+    );
 }
 
 #[tokio::test]
@@ -148,10 +154,19 @@ async fn what_clusterctl_moves_away_is_left_as_it_is() {
     let rig = Rig::start().await;
     rig.run_captcluster();
     complete(&rig, plain()).await;
-    rig.merge("CAPTCluster", NET, json!({"metadata": {"annotations": {names::DELETE_FOR_MOVE_ANNOTATION: ""}}})).await;
+    rig.merge(
+        "CAPTCluster",
+        NET,
+        json!({"metadata": {"annotations": {names::DELETE_FOR_MOVE_ANNOTATION: ""}}}),
+    )
+    .await;
     rig.delete("CAPTCluster", NET).await;
     rig.settle().await;
     assert!(!is_going(&rig.get(WTA, VPC).await.unwrap()));
     let net = rig.get("CAPTCluster", NET).await.unwrap();
-    assert_eq!(net["metadata"]["finalizers"], json!([names::CLUSTER_FINALIZER]), "clusterctl takes it off itself");
+    assert_eq!(
+        net["metadata"]["finalizers"],
+        json!([names::CLUSTER_FINALIZER]),
+        "clusterctl takes it off itself"
+    );
 }

@@ -18,7 +18,8 @@ async fn nothing_is_made_before_a_cluster_owns_the_network() {
     assert_eq!(told["metadata"].get("finalizers"), None);
     // They exist: the garbage collector would take the object otherwise.
     let shim = rig.make("Secret", json!({"metadata": {"name": "demo-shim"}})).await;
-    let other = rig.make("CAPTControlPlane", json!({"metadata": {"name": "cp"}, "spec": {"version": "1.33"}})).await;
+    let other =
+        rig.make("CAPTControlPlane", json!({"metadata": {"name": "cp"}, "spec": {"version": "1.33"}})).await;
     for owner in [shim, other] {
         let owner = json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"],
             "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]});
@@ -88,13 +89,15 @@ async fn a_paused_network_is_not_deleted() {
     rig.delete("CAPTCluster", NET).await;
     rig.settle().await;
     assert!(rig.get(WTA, VPC).await.is_some_and(|it| it["metadata"].get("deletionTimestamp").is_none()));
-    rig.merge("CAPTCluster", NET, json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: null}}})).await;
+    rig.merge("CAPTCluster", NET, json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: null}}}))
+        .await;
     rig.until_gone("CAPTCluster", NET).await;
 }
 
 #[tokio::test]
 async fn only_objects_with_the_wanted_label_are_looked_after() {
-    let rig = Rig::start_with(Settings { watch_filter: Some("blue".to_owned()), ..Settings::default() }).await;
+    let rig =
+        Rig::start_with(Settings { watch_filter: Some("blue".to_owned()), ..Settings::default() }).await;
     rig.run_captcluster();
     owned(&rig, plain()).await;
     nothing_happens(&rig).await;
@@ -105,7 +108,8 @@ async fn only_objects_with_the_wanted_label_are_looked_after() {
 
 #[tokio::test]
 async fn only_the_wanted_namespace_is_looked_after() {
-    let rig = Rig::start_with(Settings { namespace: Some("elsewhere".to_owned()), ..Settings::default() }).await;
+    let rig =
+        Rig::start_with(Settings { namespace: Some("elsewhere".to_owned()), ..Settings::default() }).await;
     rig.run_captcluster();
     owned(&rig, plain()).await;
     nothing_happens(&rig).await;

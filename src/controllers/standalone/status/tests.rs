@@ -63,7 +63,10 @@ fn a_cluster_whose_parts_are_ready_is_available() {
     assert_eq!(said(&new, "Paused"), triple("False", "NotPaused", ""));
     assert_eq!(new.failure_domains.len(), 1);
     let latches = new.initialization.clone().unwrap();
-    assert_eq!((latches.infrastructure_provisioned, latches.control_plane_initialized), (Some(true), Some(true)));
+    assert_eq!(
+        (latches.infrastructure_provisioned, latches.control_plane_initialized),
+        (Some(true), Some(true))
+    );
     let mut again = with_endpoint;
     again.status = Some(new.clone());
     assert_eq!(observed(&again, &good(), None, at()), new);
@@ -76,17 +79,27 @@ fn phases_follow_references_latch_and_endpoint() {
     assert_eq!(observed(&bare, &nothing, None, at()).phase.as_deref(), Some("Pending"));
     let young = Seen { infrastructure: missing("CAPTCluster"), control_plane: missing("CAPTControlPlane") };
     assert_eq!(observed(&cluster(json!({})), &young, None, at()).phase.as_deref(), Some("Provisioning"));
-    assert_eq!(observed(&cluster(json!({})), &good(), None, at()).phase.as_deref(), Some("Provisioning"), "no endpoint yet");
+    assert_eq!(
+        observed(&cluster(json!({})), &good(), None, at()).phase.as_deref(),
+        Some("Provisioning"),
+        "no endpoint yet"
+    );
     let reason = reasons::WAITING_FOR_CONTROL_PLANE_DELETION;
     let going = observed(&cluster(json!({})), &good(), Some((reason, "waits")), at());
-    assert_eq!((going.phase.as_deref(), said(&going, "Deleting")), (Some("Deleting"), triple("True", reason, "waits")));
+    assert_eq!(
+        (going.phase.as_deref(), said(&going, "Deleting")),
+        (Some("Deleting"), triple("True", reason, "waits"))
+    );
 }
 
 #[test]
 fn a_part_that_says_nothing_is_judged_by_its_latch() {
     let quiet = Seen { infrastructure: infrastructure(json!({})), control_plane: control_plane(json!({})) };
     let new = observed(&cluster(json!({})), &quiet, None, at());
-    assert_eq!(said(&new, "InfrastructureReady"), triple("False", "NotReady", "CAPTCluster status is not provisioned yet"));
+    assert_eq!(
+        said(&new, "InfrastructureReady"),
+        triple("False", "NotReady", "CAPTCluster status is not provisioned yet")
+    );
     assert_eq!(said(&new, "ControlPlaneAvailable").1, "NotAvailable");
     assert_eq!(said(&new, "ControlPlaneInitialized").1, "NotInitialized");
     assert_eq!(
@@ -94,8 +107,14 @@ fn a_part_that_says_nothing_is_judged_by_its_latch() {
         "* InfrastructureReady: CAPTCluster status is not provisioned yet\n* ControlPlaneAvailable: CAPTControlPlane \
          status is not initialized yet"
     );
-    let latched = Seen { infrastructure: infrastructure(json!({"status": {"initialization": {"provisioned": true}}})), ..quiet };
-    assert_eq!(said(&observed(&cluster(json!({})), &latched, None, at()), "InfrastructureReady"), triple("True", "Ready", ""));
+    let latched = Seen {
+        infrastructure: infrastructure(json!({"status": {"initialization": {"provisioned": true}}})),
+        ..quiet
+    };
+    assert_eq!(
+        said(&observed(&cluster(json!({})), &latched, None, at()), "InfrastructureReady"),
+        triple("True", "Ready", "")
+    );
 }
 
 #[test]
@@ -114,16 +133,24 @@ fn a_failure_of_a_part_is_the_clusters_too() {
 
 #[test]
 fn a_part_that_vanished_after_it_was_ready_is_an_error() {
-    let latched = cluster(json!({"status": {"initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true}}}));
+    let latched = cluster(
+        json!({"status": {"initialization": {"infrastructureProvisioned": true, "controlPlaneInitialized": true}}}),
+    );
     let seen = Seen { infrastructure: missing("CAPTCluster"), control_plane: missing("CAPTControlPlane") };
     let new = observed(&latched, &seen, None, at());
     let gone = "CAPTCluster has been deleted after being provisioned";
     assert_eq!(said(&new, "InfrastructureReady"), triple("False", "ObjectDeleted", gone));
-    assert_eq!(said(&new, "ControlPlaneAvailable").2, "CAPTControlPlane has been deleted after being initialized");
+    assert_eq!(
+        said(&new, "ControlPlaneAvailable").2,
+        "CAPTControlPlane has been deleted after being initialized"
+    );
     let going = observed(&latched, &seen, Some((reasons::DELETION_COMPLETED, "")), at());
     assert_eq!(said(&going, "InfrastructureReady").2, "CAPTCluster has been deleted");
     let young = observed(&cluster(json!({})), &seen, None, at());
-    assert_eq!(said(&young, "InfrastructureReady"), triple("False", "ObjectDoesNotExist", "CAPTCluster does not exist"));
+    assert_eq!(
+        said(&young, "InfrastructureReady"),
+        triple("False", "ObjectDoesNotExist", "CAPTCluster does not exist")
+    );
 }
 
 #[test]
@@ -142,7 +169,9 @@ fn what_makes_no_sense_is_unknown() {
 
 #[test]
 fn a_class_is_refused_with_words() {
-    let from_class = cluster(json!({"spec": {"infrastructureRef": null, "controlPlaneRef": null, "topology": {"version": "v1.33.0"}}}));
+    let from_class = cluster(
+        json!({"spec": {"infrastructureRef": null, "controlPlaneRef": null, "topology": {"version": "v1.33.0"}}}),
+    );
     let nothing = Seen { infrastructure: Part::NotNamed, control_plane: Part::NotNamed };
     let new = observed(&from_class, &nothing, None, at());
     assert!(said(&new, "InfrastructureReady").2.contains("needs Cluster API"), "{new:?}");

@@ -1,0 +1,101 @@
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use embedded_kube::faults::{Effect, Fault};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+
+use super::{AGENT, World, config};
+use crate::{
+    api::WorkspaceTemplateApply,
+    error::Class,
+    k8s::{Outcome, Tally},
+};
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<(&'static str, Outcome)>>);
+
+impl Tally for Notes {
+    fn count(&self, verb: &'static str, outcome: Outcome) {
+        self.0.lock().unwrap().push((verb, outcome));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
+    let world = World::start().await;
+    let notes = Arc::new(Notes::default());
+    let kube = world.kube.clone().with_deadline(Duration::from_millis(200)).with_tally(notes.clone());
+    assert!(kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap().is_none());
+    assert!(kube.get_metadata::<Namespace>(None, "shop").await.unwrap().is_some());
+    let bad = serde_json::from_value::<ConfigMap>(config("Not a name")).unwrap();
+    assert_eq!(kube.create(&bad).await.unwrap_err().class(), Class::Invalid);
+
+    let slow = |call: &embedded_kube::faults::Call| call.is_on("configmaps") && call.is_write();
+    world.server.faults().add(Fault::new(slow, Effect::Delay(Duration::from_secs(30))));
+    let began = Instant::now();
+    let error = kube.create(&serde_json::from_value::<ConfigMap>(config("cart")).unwrap()).await.unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!((error.class(), error.category()), (Class::Transient, "TimedOut"));
+    assert_eq!(error.to_string(), "no answer to create ConfigMap shop/cart within 0.2 s");
+    assert_eq!(
+        *notes.0.lock().unwrap(),
+        [
+            ("get", Outcome::Ok),
+            ("get", Outcome::Ok),
+            ("create", Outcome::Failed),
+            ("create", Outcome::TimedOut)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_busy_server_is_asked_again_but_not_for_ever() {
+    let world = World::start().await;
+    let asked = || {
+        let ours =
+            |entry: &embedded_kube::faults::Logged| entry.agent == AGENT && entry.resource == "configmaps";
+        let count = world.server.requests().matching(ours).len();
+        world.server.requests().clear();
+        count
+    };
+    world.server.faults().add(Fault::fail(|call| call.is_on("configmaps"), 503).times(2));
+    assert!(world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap().is_none());
+    assert_eq!(asked(), 3);
+
+    world.server.faults().add(Fault::throttle(|call| call.is_on("configmaps"), 3600));
+    let kube = world.kube.clone().with_deadline(Duration::from_millis(300));
+    let error = kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
+    assert_eq!((error.class(), asked()), (Class::Transient, 1), "{error}");
+
+    world.server.faults().clear();
+    world.server.faults().add(Fault::fail(|call| call.is_on("configmaps"), 500));
+    let error = world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
+    assert_eq!((error.category(), asked()), ("Trouble", 1), "a server that failed may have done something");
+}
+
+#[tokio::test]
+async fn a_broken_connection_is_transient_and_a_missing_kind_is_named() {
+    let world = World::start().await;
+    world.server.faults().add(Fault::new(|call| call.is_on("configmaps"), Effect::DropBefore));
+    let error = world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
+    assert_eq!((error.class(), error.category()), (Class::Transient, "Unreachable"));
+
+    let error = world.kube.get::<WorkspaceTemplateApply>(Some("shop"), "vpc").await.unwrap_err();
+    assert_eq!((error.class(), error.category()), (Class::Transient, "NoKind"), "{error}");
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages_and_is_whole() {
+    let world = World::start().await;
+    for number in 0..510 {
+        let mut object = config(&format!("c{number}"));
+        object["metadata"]["labels"] = serde_json::json!({"odd": (number % 2).to_string()});
+        world.make::<ConfigMap>(object).await;
+    }
+    world.server.requests().clear();
+    let all: Vec<ConfigMap> = world.kube.list(Some("shop"), "odd").await.unwrap();
+    assert_eq!((all.len(), world.server.requests().matching(|entry| entry.agent == AGENT).len()), (510, 2));
+    assert_eq!(world.kube.list_metadata::<ConfigMap>(None, "odd=1").await.unwrap().len(), 255);
+}

@@ -1,0 +1,420 @@
+//! Against a real API server in this process, also one that misbehaves.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use embedded_kube::{
+    auth,
+    faults::{Effect, Fault},
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::ResourceExt;
+use serde_json::json;
+use terraform_driver::state::Version;
+
+use super::{
+    super::{Kube, Removal, tests::World},
+    Deposit, Fence, Home, Saved, Vault, VaultError, layout,
+};
+use crate::{
+    api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER},
+    error::Class,
+};
+
+const ONE: Fence = Fence(1);
+
+/// A state with something in it, or with nothing.
+fn state(lineage: &str, serial: u64, payload: &str) -> Vec<u8> {
+    let resources = match payload {
+        "" => json!([]),
+        payload => {
+            json!([{"mode": "managed", "type": "aws_vpc", "name": "this", "instances": [{"attributes": {"id": payload}}]}])
+        }
+    };
+    serde_json::to_vec(&json!({"version": 4, "serial": serial, "lineage": lineage, "resources": resources}))
+        .unwrap()
+}
+
+/// Text that does not get smaller.
+fn noise(bytes: usize, mut seed: u64) -> String {
+    const LETTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-";
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(LETTERS[usize::try_from(seed >> 58).unwrap()])
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn only_state(bytes: Vec<u8>) -> Deposit {
+    Deposit { state: Some(bytes), bundle: None }
+}
+
+fn small_pages(kube: Kube) -> Vault {
+    Vault { page: 10_000, ..Vault::new(kube) }
+}
+
+struct Scene {
+    world: World,
+    vault: Vault,
+    home: Home,
+    owner: ConfigMap,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let world = World::start().await;
+        let (owner, reference) = world.owner("vpc").await;
+        let home = Home {
+            namespace: "shop".to_owned(),
+            workspace: "shop-vpc".to_owned(),
+            owner: Some(reference),
+            cluster: Some("shop".to_owned()),
+        };
+        let vault = Vault::new(world.kube.clone());
+        Self { world, vault, home, owner }
+    }
+
+    /// With pages so small that a state has many.
+    fn with_small_pages(mut self) -> Self {
+        self.vault = small_pages(self.world.kube.clone());
+        self
+    }
+
+    async fn save(&self, deposit: &Deposit, fence: Fence) -> Result<Saved, VaultError> {
+        self.vault.save(&self.home, deposit, fence).await
+    }
+
+    async fn load(&self) -> Option<super::Loaded> {
+        self.vault.load("shop", "shop-vpc").await.unwrap()
+    }
+
+    async fn secrets(&self) -> Vec<Secret> {
+        self.world.kube.list(Some("shop"), &layout::selector("shop-vpc")).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_large_state_and_its_bundle_come_back_and_the_state_goes_on() {
+    let scene = Scene::start().await;
+    assert_eq!(scene.load().await, None);
+    let first = state("abc", 1, &noise(5_000_000, 1));
+    let deposit = Deposit { state: Some(first.clone()), bundle: Some(b"bundle".to_vec()) };
+    assert_eq!(scene.save(&deposit, ONE).await.unwrap(), Saved::Written);
+    let loaded = scene.load().await.unwrap();
+    assert!(loaded.deposit == deposit && !loaded.is_fallback);
+    assert_eq!(loaded.version, Some(Version { lineage: "abc".to_owned(), serial: 1 }));
+
+    let pages = scene.secrets().await;
+    // Base 64 of six bits a letter packs to three quarters: 3.75 MB are five pages, twice, and the bundle's two, and one.
+    assert_eq!(pages.len(), 13);
+    for secret in &pages {
+        assert_eq!(secret.type_.as_deref(), Some("capt.x-k8s.io/state"));
+        assert_eq!(secret.finalizers(), [IN_USE_FINALIZER]);
+        assert_eq!(secret.labels()[CLUSTER_NAME_LABEL], "shop");
+        assert_eq!(secret.owner_references(), [scene.home.owner.clone().unwrap()]);
+        let largest = secret.data.iter().flat_map(|data| data.values()).map(|value| value.0.len()).max();
+        assert!(largest <= Some(900 * 1024));
+    }
+
+    // A smaller one, in the other slot; the bundle stays.
+    let second = state("abc", 2, "vpc-2");
+    assert_eq!(scene.save(&only_state(second.clone()), ONE).await.unwrap(), Saved::Written);
+    let loaded = scene.load().await.unwrap();
+    assert_eq!(loaded.deposit.state, Some(second));
+    assert_eq!(loaded.deposit.bundle.as_deref(), Some(&b"bundle"[..]));
+    assert_eq!(scene.secrets().await.len(), 13);
+}
+
+#[tokio::test]
+async fn what_is_kept_already_is_not_written_and_what_is_older_is_told() {
+    let scene = Scene::start().await;
+    let deposit = Deposit { state: Some(state("abc", 5, "vpc-5")), bundle: Some(b"b".to_vec()) };
+    scene.save(&deposit, ONE).await.unwrap();
+    scene.world.writes();
+    assert_eq!(scene.save(&deposit, ONE).await.unwrap(), Saved::Unchanged);
+    assert_eq!(scene.save(&Deposit::default(), ONE).await.unwrap(), Saved::Unchanged);
+    // A leader that has nothing to say leaves no trace either.
+    assert_eq!(scene.save(&deposit, Fence(2)).await.unwrap(), Saved::Unchanged);
+    let kept = Version { lineage: "abc".to_owned(), serial: 5 };
+    let older = scene.save(&only_state(state("abc", 4, "vpc-4")), ONE).await.unwrap();
+    assert_eq!((older, scene.world.writes()), (Saved::Older { kept }, 0));
+
+    scene.save(&only_state(state("abc", 6, "vpc-6")), ONE).await.unwrap();
+    assert_eq!(scene.world.writes(), 2, "one page and the commit");
+}
+
+#[tokio::test]
+async fn another_history_begins_only_after_an_empty_state() {
+    let scene = Scene::start().await;
+    scene.save(&only_state(state("abc", 5, "vpc-5")), ONE).await.unwrap();
+    let error = scene.save(&only_state(state("xyz", 9, "vpc-9")), ONE).await.unwrap_err();
+    assert_eq!((error.class(), error.category()), (Class::Terminal, "OtherLineage"), "{error}");
+    let error = scene.save(&only_state(b"{\"serial\": 6".to_vec()), ONE).await.unwrap_err();
+    assert_eq!(error.category(), "NotAState");
+    assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 5);
+
+    scene.save(&only_state(state("abc", 6, "")), ONE).await.unwrap();
+    assert_eq!(scene.save(&only_state(state("xyz", 1, "vpc-1")), ONE).await.unwrap(), Saved::Written);
+    assert_eq!(scene.load().await.unwrap().version.unwrap().lineage, "xyz");
+}
+
+/// Saves with a fault at the nth write, for every n: what is loaded afterwards is the old copy or the new one, and the next
+/// save makes it the new one.
+async fn survive(effect: impl Fn() -> Effect) {
+    let mut tried = 0;
+    for nth in 1.. {
+        let scene = Scene::start().await.with_small_pages();
+        let old = Deposit { state: Some(state("abc", 1, &noise(15_000, 1))), bundle: Some(b"old".to_vec()) };
+        let new = Deposit { state: Some(state("abc", 2, &noise(30_000, 2))), bundle: Some(b"new".to_vec()) };
+        scene.save(&old, ONE).await.unwrap();
+        let fault = Fault::new(|call| call.is_on("secrets") && call.is_write(), effect()).nth(nth);
+        let id = scene.world.server.faults().add(fault);
+        let saved = scene.save(&new, Fence(2)).await;
+        let acted = scene.world.server.faults().remove(id);
+        let loaded = scene.load().await.unwrap();
+        assert!(loaded.deposit == old || loaded.deposit == new, "write {nth}: neither the old nor the new");
+        assert!(!loaded.is_fallback);
+        if saved.is_ok() {
+            assert!(loaded.deposit == new, "write {nth}: saved, but not there");
+        }
+        let again = scene.save(&new, Fence(2)).await.unwrap();
+        assert!(matches!(again, Saved::Written | Saved::Unchanged));
+        assert!(scene.load().await.unwrap().deposit == new, "write {nth}: the next save did not help");
+        if acted == 0 {
+            break;
+        }
+        tried = nth;
+    }
+    // The claim, a third page in two slots, four pages, the commit.
+    assert_eq!(tried, 8);
+}
+
+#[tokio::test]
+async fn a_save_that_fails_at_any_write_leaves_the_old_copy_or_the_new() {
+    survive(|| Effect::Fail(embedded_kube::failure::Failure::new(500, "InternalError", "injected", None)))
+        .await;
+}
+
+#[tokio::test]
+async fn a_save_whose_answer_is_lost_at_any_write_leaves_the_old_copy_or_the_new() {
+    survive(|| Effect::DropAfter).await;
+}
+
+#[tokio::test]
+async fn a_first_save_that_fails_at_any_write_can_be_repeated() {
+    for nth in 1.. {
+        let scene = Scene::start().await;
+        let deposit = Deposit { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
+        let fault = Fault::new(|call| call.is_on("secrets") && call.is_write(), Effect::DropAfter).nth(nth);
+        let id = scene.world.server.faults().add(fault);
+        let first = scene.save(&deposit, ONE).await;
+        let acted = scene.world.server.faults().remove(id);
+        let loaded = scene.load().await;
+        assert!(loaded.is_none() || loaded.unwrap().deposit == deposit, "write {nth}");
+        scene.save(&deposit, ONE).await.unwrap();
+        assert!(scene.load().await.unwrap().deposit == deposit, "write {nth}");
+        if acted == 0 {
+            first.unwrap();
+            assert!(nth > 8);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_leader_of_the_past_writes_nothing() {
+    let scene = Scene::start().await;
+    scene.save(&only_state(state("abc", 1, "vpc-1")), ONE).await.unwrap();
+    scene.save(&only_state(state("abc", 2, "vpc-2")), Fence(3)).await.unwrap();
+    scene.world.writes();
+    let error = scene.save(&only_state(state("abc", 3, "vpc-3")), Fence(2)).await.unwrap_err();
+    assert!(matches!(error, VaultError::Fenced { ours: Fence(2), theirs: Fence(3), .. }), "{error}");
+    assert_eq!((error.class(), scene.world.writes()), (Class::Terminal, 0));
+    assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 2);
+}
+
+/// The old leader is held up at its nth write until the new one has saved, for every n.
+#[tokio::test]
+async fn two_leaders_at_once_never_mix_their_pages() {
+    for nth in 1.. {
+        let scene = Scene::start().await.with_small_pages();
+        scene.save(&only_state(state("abc", 1, &noise(15_000, 1))), ONE).await.unwrap();
+        let late = Kube::new(scene.world.server.client_of(auth::admin(), "late"));
+        let late = small_pages(late);
+        let pause = Effect::Delay(std::time::Duration::from_millis(400));
+        let held = |call: &embedded_kube::faults::Call| call.agent == "late" && call.is_write();
+        let id = scene.world.server.faults().add(Fault::new(held, pause).nth(nth));
+
+        let theirs = only_state(state("abc", 3, &noise(15_000, 3)));
+        let ours = only_state(state("abc", 2, &noise(15_000, 2)));
+        let done = AtomicBool::new(false);
+        let old = async {
+            let saved = late.save(&scene.home, &theirs, ONE).await;
+            done.store(true, Ordering::SeqCst);
+            saved
+        };
+        let new = async {
+            let is_time = || done.load(Ordering::SeqCst) || scene.world.server.faults().acted(id) > 0;
+            scene.world.until(async || is_time().then_some(())).await;
+            scene.save(&ours, Fence(2)).await
+        };
+        let (old, new) = tokio::join!(old, new);
+        let acted = scene.world.server.faults().remove(id);
+        let loaded = scene.load().await.unwrap();
+        assert!(!loaded.is_fallback, "write {nth}");
+        // The old one was done before the new one began, or it was refused.
+        match old {
+            Ok(_) => {
+                assert!(loaded.deposit == theirs && matches!(new, Ok(Saved::Older { .. })), "write {nth}")
+            }
+            Err(error) => {
+                assert_eq!(error.category(), "Fenced", "write {nth}: {error}");
+                assert!(loaded.deposit == ours, "write {nth}");
+            }
+        }
+        if acted == 0 {
+            assert!(nth > 2);
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn neither_the_owner_nor_the_namespace_takes_a_state_before_it_is_released() {
+    let scene = Scene::start().await;
+    let deposit = Deposit { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
+    scene.save(&deposit, ONE).await.unwrap();
+    scene.world.kube.delete(&scene.owner, Removal::Foreground).await.unwrap();
+    let all_going = async || {
+        scene.secrets().await.iter().all(|one| one.metadata.deletion_timestamp.is_some()).then_some(())
+    };
+    scene.world.until(all_going).await;
+    assert!(scene.load().await.unwrap().deposit == deposit);
+
+    let shop: Namespace = scene.world.kube.get(None, "shop").await.unwrap().unwrap();
+    scene.world.kube.delete(&shop, Removal::Background).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    // A destroy goes on writing states.
+    let empty = state("abc", 2, "");
+    assert_eq!(scene.save(&only_state(empty.clone()), Fence(2)).await.unwrap(), Saved::Written);
+    assert_eq!(scene.load().await.unwrap().deposit.state, Some(empty));
+    // One that outgrew its pages cannot be kept, and says so; the last one stays.
+    let error = scene.save(&only_state(state("abc", 3, &noise(1_300_000, 1))), Fence(2)).await.unwrap_err();
+    assert!(matches!(error, VaultError::NoRoom { part: "state", needed: 2, there: 1, .. }), "{error:?}");
+    assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 2);
+
+    assert_eq!(scene.vault.release("shop", "shop-vpc").await.unwrap(), 5);
+    let gone =
+        async || scene.world.kube.get::<Namespace>(None, "shop").await.unwrap().is_none().then_some(());
+    scene.world.until(gone).await;
+}
+
+#[tokio::test]
+async fn the_namespace_alone_takes_nothing_and_a_first_save_in_it_says_why_not() {
+    let scene = Scene::start().await;
+    scene.save(&only_state(state("abc", 1, "vpc-1")), ONE).await.unwrap();
+    let shop: Namespace = scene.world.kube.get(None, "shop").await.unwrap().unwrap();
+    scene.world.kube.delete(&shop, Removal::Background).await.unwrap();
+    let other = Home { workspace: "other".to_owned(), owner: None, ..scene.home.clone() };
+    let error = scene.vault.save(&other, &only_state(state("o", 1, "x")), ONE).await.unwrap_err();
+    assert!(matches!(error, VaultError::NoRoom { part: "commit", .. }), "{error}");
+    let bundle = Deposit { state: None, bundle: Some(b"late".to_vec()) };
+    assert_eq!(scene.save(&bundle, ONE).await.unwrap(), Saved::Written);
+    assert_eq!(scene.load().await.unwrap().deposit.bundle.as_deref(), Some(&b"late"[..]));
+}
+
+#[tokio::test]
+async fn a_release_takes_everything_can_be_repeated_and_leaves_others_alone() {
+    let scene = Scene::start().await;
+    scene.save(&only_state(state("abc", 1, "vpc-1")), ONE).await.unwrap();
+    let label = layout::selector("shop-vpc");
+    let (key, value) = label.split_once('=').unwrap();
+    let theirs = json!({"metadata": {"name": "theirs", "namespace": "shop", "labels": {key: value}}});
+    scene.world.make::<Secret>(theirs).await;
+    let fault = Fault::fail(|call| call.is_on("secrets") && call.is_write(), 500).nth(4);
+    let id = scene.world.server.faults().add(fault);
+    scene.vault.release("shop", "shop-vpc").await.unwrap_err();
+    scene.world.server.faults().remove(id);
+    assert_eq!(scene.load().await.map(|loaded| loaded.deposit.bundle), Some(None), "the commit goes last");
+    assert!(scene.vault.release("shop", "shop-vpc").await.unwrap() > 0);
+    assert_eq!(scene.vault.release("shop", "shop-vpc").await.unwrap(), 0);
+    assert_eq!(scene.load().await, None);
+    assert_eq!(scene.secrets().await.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["theirs"]);
+}
+
+#[tokio::test]
+async fn a_damaged_copy_is_never_given_out() {
+    let scene = Scene::start().await;
+    let (first, second) = (state("abc", 1, "vpc-1"), state("abc", 2, "vpc-2"));
+    scene.save(&only_state(first.clone()), ONE).await.unwrap();
+    scene.save(&only_state(second), ONE).await.unwrap();
+    let spoil = async |slot| {
+        let name = layout::page_name("shop-vpc", layout::Part::State, slot, 0);
+        let mut page: Secret = scene.world.kube.get(Some("shop"), &name).await.unwrap().unwrap();
+        page.data.as_mut().unwrap().get_mut("page").unwrap().0[12] ^= 1;
+        scene.world.kube.replace(&page).await.unwrap();
+    };
+    spoil(layout::Slot::B).await;
+    let loaded = scene.load().await.unwrap();
+    assert!(loaded.is_fallback && loaded.deposit.state == Some(first));
+    assert_eq!(loaded.version.unwrap().serial, 1);
+    spoil(layout::Slot::A).await;
+    let error = scene.vault.load("shop", "shop-vpc").await.unwrap_err();
+    assert_eq!((error.category(), error.class()), ("Damaged", Class::Terminal));
+
+    let commit: Secret = scene.world.kube.get(Some("shop"), "capt-state-shop-vpc").await.unwrap().unwrap();
+    scene.world.kube.delete(&commit, Removal::Background).await.unwrap();
+    scene.world.kube.remove_finalizers(&commit, &[IN_USE_FINALIZER]).await.unwrap();
+    assert_eq!(scene.vault.load("shop", "shop-vpc").await.unwrap_err().category(), "Headless");
+}
+
+/// `clusterctl move`: the Secrets are made again elsewhere, with other uids and without finalizers.
+#[tokio::test]
+async fn a_state_that_was_moved_is_protected_again_and_leaders_elsewhere_do_not_count() {
+    let (scene, there) = (Scene::start().await, Scene::start().await);
+    scene.save(&only_state(state("abc", 1, "vpc-1")), Fence(900)).await.unwrap();
+    for mut secret in scene.secrets().await {
+        assert!(secret.annotations().contains_key(FENCE_ANNOTATION));
+        secret.metadata.uid = None;
+        secret.metadata.resource_version = None;
+        secret.metadata.finalizers = None;
+        secret.metadata.owner_references = None;
+        there.world.kube.create(&secret).await.unwrap();
+    }
+    assert_eq!(there.vault.protect(&there.home).await.unwrap(), 5);
+    assert_eq!(there.vault.protect(&there.home).await.unwrap(), 0);
+    assert!(there.secrets().await.iter().all(|one| one.finalizers() == [IN_USE_FINALIZER]));
+    assert!(there.secrets().await.iter().all(|one| one.owner_references().len() == 1));
+    assert_eq!(there.save(&only_state(state("abc", 2, "vpc-2")), ONE).await.unwrap(), Saved::Written);
+    assert_eq!(there.load().await.unwrap().version.unwrap().serial, 2);
+}
+
+#[tokio::test]
+async fn saves_of_one_workspace_from_many_tasks_end_with_the_newest() {
+    let scene = Scene::start().await;
+    let saves = (1..=8).map(|serial| {
+        let deposit = only_state(state("abc", serial, &format!("vpc-{serial}")));
+        let (vault, home) = (scene.vault.clone(), scene.home.clone());
+        async move { vault.save(&home, &deposit, ONE).await.unwrap() }
+    });
+    futures::future::join_all(saves).await;
+    let loaded = scene.load().await.unwrap();
+    assert_eq!((loaded.version.unwrap().serial, loaded.is_fallback), (8, false));
+}
+
+#[tokio::test]
+async fn the_state_of_the_kubernetes_backend_is_read() {
+    let scene = Scene::start().await;
+    let bytes = state("abc", 7, &noise(100_000, 1));
+    let whole: Vec<u8> = super::pack::Packed::of(&bytes, 1_000_000).pages().flatten().copied().collect();
+    for (number, part) in whole.chunks(40_000).enumerate() {
+        let secret = json!({
+            "metadata": {"name": super::secret_name("demo", "aws", number), "namespace": "shop"},
+            "data": {"tfstate": k8s_openapi::ByteString(part.to_vec())},
+        });
+        scene.world.make::<Secret>(secret).await;
+    }
+    assert!(whole.len() > 40_000);
+    let read = scene.vault.read_kubernetes_backend("shop", "demo", "aws").await.unwrap().unwrap();
+    assert_eq!((read.bytes, read.version.serial), (bytes, 7));
+    assert_eq!(scene.vault.read_kubernetes_backend("shop", "none", "aws").await.unwrap(), None);
+}
