@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     api::{CaptControlPlane, names as words},
+    k8s::secrets::CLUSTER_TYPE,
     model::names,
 };
 
@@ -163,7 +164,7 @@ fn secret<const N: usize>(facts: &Facts<'_>, name: String, data: [(&str, String)
             owner_references: owner(facts.object).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        type_: Some(words::CLUSTER_SECRET_TYPE.to_owned()),
+        type_: Some(CLUSTER_TYPE.to_owned()),
         data: Some(data.into_iter().map(bytes).collect()),
         ..Secret::default()
     }

@@ -2,6 +2,8 @@
 
 mod eks;
 mod fields;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use jiff::Timestamp;

@@ -1,0 +1,103 @@
+//! Deletion: in order, whoever deletes what, and with a reason for every wait.
+
+use kube::api::{DeleteParams, PropagationPolicy};
+use serde_json::{Value, json};
+
+use super::world::{CP, EKS, KIND, WTA, World, apply_of};
+use crate::controllers::rig::{message, said};
+
+fn two_profiles() -> Value {
+    let profile = |name: &str| json!({"name": name, "selectors": [{"namespace": name}]});
+    json!({"version": "1.33", "additionalFargateProfiles": [profile("one"), profile("two")]})
+}
+
+async fn ready() -> World {
+    let world = World::with(two_profiles()).await;
+    world.work();
+    world.until_ready().await;
+    world
+}
+
+#[tokio::test]
+async fn profiles_go_before_the_cluster_and_secrets_after_it() {
+    let world = ready().await;
+    world.order(|orders| orders.held.insert(apply_of("two")));
+    world.rig.delete(KIND, CP).await;
+    let found = world.until(|it| said(it, "Deleting").1 == "WaitingForFargateProfilesDeletion").await;
+    assert_eq!(found["status"]["phase"], "Deleting");
+    world.rig.until_gone(WTA, &apply_of("one")).await;
+    let found = world.until(|it| it["status"]["fargateProfileStatuses"].as_array().is_none_or(|all| all.len() == 1)).await;
+    assert_eq!(found["status"]["fargateProfileStatuses"][0]["status"], "DELETING");
+    assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
+
+    world.order(|orders| {
+        orders.held.clear();
+        orders.held.insert(EKS.to_owned());
+    });
+    world.until(|it| said(it, "Deleting").1 == "WaitingForEKSClusterDeletion").await;
+    assert!(world.rig.get("Secret", "demo-kubeconfig").await.is_some());
+    world.order(|orders| orders.held.clear());
+    world.rig.until_gone(KIND, CP).await;
+    for name in ["demo-kubeconfig", "demo-user-kubeconfig", "demo-ca"] {
+        assert!(world.rig.get("Secret", name).await.is_none(), "{name}");
+    }
+    let destroyed = world.orders.lock().unwrap().destroyed.clone();
+    assert_eq!(destroyed, [apply_of("one"), apply_of("two"), EKS.to_owned()]);
+}
+
+#[tokio::test]
+async fn a_destroy_that_fails_keeps_everything_and_is_told() {
+    let world = ready().await;
+    let error = json!({"class": "Unknown", "code": "InternalFailure", "address": "aws_eks_fargate_profile.this",
+        "message": "unexpected state 'DELETE_FAILED'", "retryAt": "2036-11-01T10:10:00Z"});
+    world.order(|orders| orders.broken.insert(apply_of("two"), error));
+    world.rig.delete(KIND, CP).await;
+    let found = world.until(|it| message(it, "Deleting").contains("DELETE_FAILED")).await;
+    assert!(message(&found, "Deleting").contains("InternalFailure") && message(&found, "Deleting").contains("2036-11-01"));
+    assert_eq!(found["status"]["fargateProfileStatuses"][0]["failureReason"], "InternalFailure");
+    assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
+    world.order(|orders| orders.broken.clear());
+    world.rig.until_gone(KIND, CP).await;
+}
+
+#[tokio::test]
+async fn it_goes_without_its_cluster_and_while_its_namespace_goes() {
+    let world = ready().await;
+    world.rig.delete("Cluster", "demo").await;
+    let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(world.rig.server.client());
+    namespaces.delete(crate::controllers::rig::HOME, &DeleteParams::default()).await.unwrap();
+    world.rig.until_gone(KIND, CP).await;
+    let destroyed = world.orders.lock().unwrap().destroyed.clone();
+    assert!(destroyed.contains(&EKS.to_owned()) && destroyed.len() == 3, "{destroyed:?}");
+}
+
+#[tokio::test]
+async fn a_foreground_deletion_ends() {
+    let world = ready().await;
+    let params = DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };
+    world.rig.api(KIND).delete(CP, &params).await.unwrap();
+    world.rig.until_gone(KIND, CP).await;
+    assert_eq!(world.orders.lock().unwrap().destroyed.len(), 3);
+}
+
+#[tokio::test]
+async fn what_clusterctl_moves_away_is_not_destroyed() {
+    let world = ready().await;
+    let moving = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
+    world.rig.merge(KIND, CP, moving).await;
+    world.rig.delete(KIND, CP).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert!(world.rig.get(KIND, CP).await.is_some(), "clusterctl takes the finalizer off itself");
+    assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
+    assert!(world.orders.lock().unwrap().destroyed.is_empty());
+}
+
+#[tokio::test]
+async fn one_that_never_made_anything_goes_at_once() {
+    let world = World::start(Default::default()).await;
+    world.rig.make(KIND, json!({"metadata": {"name": CP}, "spec": two_profiles()})).await;
+    world.rig.own(KIND, CP, &world.cluster).await;
+    world.until(|it| it["metadata"]["finalizers"].is_array()).await;
+    world.rig.delete(KIND, CP).await;
+    world.rig.until_gone(KIND, CP).await;
+}
