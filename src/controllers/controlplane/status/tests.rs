@@ -39,7 +39,12 @@ fn view(status: &str) -> ClusterView {
 
 fn known(cluster: Found<ClusterView>) -> Known {
     let addon = AddonView { name: "coredns".to_owned(), status: "ACTIVE".to_owned(), ..AddonView::default() };
-    Known { cluster: Some(cluster), all_profiles: Some(Vec::new()), addons: Some(vec![addon]), ..Known::default() }
+    Known {
+        cluster: Some(cluster),
+        all_profiles: Some(Vec::new()),
+        addons: Some(vec![addon]),
+        ..Known::default()
+    }
 }
 
 fn looked(known: Known) -> Look {
@@ -117,7 +122,8 @@ fn it_waits_for_the_network_and_says_when_that_takes_too_long() {
 #[test]
 fn a_control_plane_that_takes_too_long_is_told_and_heals() {
     let mut seen = seen();
-    let working = json!({"observedGeneration": 1, "run": {"id": "r", "operation": "Apply", "phase": "Applying"}});
+    let working =
+        json!({"observedGeneration": 1, "run": {"id": "r", "operation": "Apply", "phase": "Applying"}});
     seen.eks = Some(made(&working));
     let status = status_at(&plain(), &seen, &Look::default(), at("2026-11-01T09:59:00Z"));
     is(&status, types::READY, "False", "Creating");
@@ -149,13 +155,26 @@ fn a_custom_timeout_counts() {
 
 #[test]
 fn what_eks_says_decides() {
-    let sick = ClusterView { issues: vec![Issue { code: "KmsKeyDisabled".to_owned(), ..Issue::default() }], ..view("ACTIVE") };
+    let sick = ClusterView {
+        issues: vec![Issue { code: "KmsKeyDisabled".to_owned(), ..Issue::default() }],
+        ..view("ACTIVE")
+    };
     let table = [
         (Found::There(view("ACTIVE")), ("True", "Ready"), ("True", "Available"), ("True", "Ready")),
         (Found::There(view("UPDATING")), ("True", "Ready"), ("True", "Available"), ("True", "Ready")),
         (Found::There(sick), ("False", "EKSUnhealthy"), ("True", "Available"), ("False", "EKSUnhealthy")),
-        (Found::There(view("FAILED")), ("False", "EKSUnhealthy"), ("False", "EKSUnhealthy"), ("False", "EKSUnhealthy")),
-        (Found::There(view("DELETING")), ("False", "Deleting"), ("False", "EKSUnhealthy"), ("False", "Deleting")),
+        (
+            Found::There(view("FAILED")),
+            ("False", "EKSUnhealthy"),
+            ("False", "EKSUnhealthy"),
+            ("False", "EKSUnhealthy"),
+        ),
+        (
+            Found::There(view("DELETING")),
+            ("False", "Deleting"),
+            ("False", "EKSUnhealthy"),
+            ("False", "Deleting"),
+        ),
         (Found::Gone, ("False", "EKSNotFound"), ("False", "EKSNotFound"), ("False", "EKSNotFound")),
     ];
     for (cluster, eks, available, ready) in table {
@@ -203,7 +222,8 @@ fn an_operator_that_just_started_repeats_what_was_said_before() {
 fn an_identity_that_may_not_be_used_is_told() {
     let mut seen = seen();
     for (is_failure, failed) in [(true, "True"), (false, "False")] {
-        seen.principal = Err(Unknown { is_failure, message: "CAPTIdentity prod does not allow it".to_owned() });
+        seen.principal =
+            Err(Unknown { is_failure, message: "CAPTIdentity prod does not allow it".to_owned() });
         let status = status_at(&plain(), &seen, &Look::default(), now());
         is(&status, types::READY, "False", "IdentityNotAllowed");
         assert_eq!(said(&status, types::FAILED).0, failed);
@@ -302,7 +322,9 @@ impl Life {
             Event::Silence => {
                 self.look.take("s", Answer { trouble: Some("500".to_owned()), ..Answer::default() }, now());
             }
-            Event::Api(answers) => self.look.api = Some(if *answers { Ok(()) } else { Err("refused".to_owned()) }),
+            Event::Api(answers) => {
+                self.look.api = Some(if *answers { Ok(()) } else { Err("refused".to_owned()) })
+            }
             Event::Secret(exists) => {
                 let secret = secret(&self.object, &self.seen, &self.look);
                 self.seen.secrets.programs = secret.filter(|_| *exists);

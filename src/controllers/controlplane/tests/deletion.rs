@@ -26,7 +26,9 @@ async fn profiles_go_before_the_cluster_and_secrets_after_it() {
     let found = world.until(|it| said(it, "Deleting").1 == "WaitingForFargateProfilesDeletion").await;
     assert_eq!(found["status"]["phase"], "Deleting");
     world.rig.until_gone(WTA, &apply_of("one")).await;
-    let found = world.until(|it| it["status"]["fargateProfileStatuses"].as_array().is_none_or(|all| all.len() == 1)).await;
+    let found = world
+        .until(|it| it["status"]["fargateProfileStatuses"].as_array().is_none_or(|all| all.len() == 1))
+        .await;
     assert_eq!(found["status"]["fargateProfileStatuses"][0]["status"], "DELETING");
     assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
 
@@ -53,7 +55,10 @@ async fn a_destroy_that_fails_keeps_everything_and_is_told() {
     world.order(|orders| orders.broken.insert(apply_of("two"), error));
     world.rig.delete(KIND, CP).await;
     let found = world.until(|it| message(it, "Deleting").contains("DELETE_FAILED")).await;
-    assert!(message(&found, "Deleting").contains("InternalFailure") && message(&found, "Deleting").contains("2036-11-01"));
+    assert!(
+        message(&found, "Deleting").contains("InternalFailure")
+            && message(&found, "Deleting").contains("2036-11-01")
+    );
     assert_eq!(found["status"]["fargateProfileStatuses"][0]["failureReason"], "InternalFailure");
     assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
     world.order(|orders| orders.broken.clear());
@@ -64,7 +69,8 @@ async fn a_destroy_that_fails_keeps_everything_and_is_told() {
 async fn it_goes_without_its_cluster_and_while_its_namespace_goes() {
     let world = ready().await;
     world.rig.delete("Cluster", "demo").await;
-    let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> = kube::Api::all(world.rig.server.client());
+    let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+        kube::Api::all(world.rig.server.client());
     namespaces.delete(crate::controllers::rig::HOME, &DeleteParams::default()).await.unwrap();
     world.rig.until_gone(KIND, CP).await;
     let destroyed = world.orders.lock().unwrap().destroyed.clone();
@@ -74,7 +80,8 @@ async fn it_goes_without_its_cluster_and_while_its_namespace_goes() {
 #[tokio::test]
 async fn a_foreground_deletion_ends() {
     let world = ready().await;
-    let params = DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };
+    let params =
+        DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };
     world.rig.api(KIND).delete(CP, &params).await.unwrap();
     world.rig.until_gone(KIND, CP).await;
     assert_eq!(world.orders.lock().unwrap().destroyed.len(), 3);
@@ -94,7 +101,7 @@ async fn what_clusterctl_moves_away_is_not_destroyed() {
 
 #[tokio::test]
 async fn one_that_never_made_anything_goes_at_once() {
-    let world = World::start(Default::default()).await;
+    let world = World::start(crate::controllers::common::Settings::default()).await;
     world.rig.make(KIND, json!({"metadata": {"name": CP}, "spec": two_profiles()})).await;
     world.rig.own(KIND, CP, &world.cluster).await;
     world.until(|it| it["metadata"]["finalizers"].is_array()).await;

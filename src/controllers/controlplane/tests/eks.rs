@@ -37,7 +37,11 @@ async fn a_sick_cluster_or_addon_is_not_ready_and_can_still_be_used() {
     let world = World::with(one_profile()).await;
     world.work();
     world.until_ready().await;
-    let issue = Issue { code: "Ec2SubnetNotFound".to_owned(), message: "subnet-1 is gone".to_owned(), ..Issue::default() };
+    let issue = Issue {
+        code: "Ec2SubnetNotFound".to_owned(),
+        message: "subnet-1 is gone".to_owned(),
+        ..Issue::default()
+    };
     world.cloud.eks.with(|eks| eks.clusters.get_mut("demo").unwrap().issues = vec![issue]);
     let found = world.until(|it| said(it, "EKSClusterReady").0 == "False").await;
     assert_eq!(said(&found, "Ready").1, "EKSUnhealthy");
@@ -62,7 +66,9 @@ async fn a_failure_of_terraform_is_told_with_everything_that_helps() {
     world.order(|orders| orders.broken.insert(EKS.to_owned(), error));
     world.work();
     let found = world.until(|it| it["status"]["phase"] == "Failed").await;
-    for part in [EKS, "aws_eks_cluster.this", "AccessDeniedException", "not authorized", "2036-11-01T10:10:00Z"] {
+    for part in
+        [EKS, "aws_eks_cluster.this", "AccessDeniedException", "not authorized", "2036-11-01T10:10:00Z"]
+    {
         assert!(message(&found, "Ready").contains(part), "{}", message(&found, "Ready"));
     }
     assert_eq!(found["status"]["failureReason"], "WorkspaceError");
@@ -75,7 +81,8 @@ async fn a_failure_of_terraform_is_told_with_everything_that_helps() {
 #[tokio::test]
 async fn what_passes_by_itself_never_fails() {
     let world = World::with(json!({"version": "1.33"})).await;
-    let error = json!({"class": "Wait", "code": "ResourceInUseException", "message": "an update is in progress"});
+    let error =
+        json!({"class": "Wait", "code": "ResourceInUseException", "message": "an update is in progress"});
     world.order(|orders| orders.broken.insert(EKS.to_owned(), error));
     world.work();
     let found = world.until(|it| message(it, "Ready").contains("an update is in progress")).await;
@@ -101,7 +108,8 @@ async fn an_upgrade_steps_one_minor_version_at_a_time_and_stays_available() {
     assert_eq!(found["status"]["versions"], json!([{"version": "v1.34.2"}]));
 
     world.rig.merge(KIND, CP, json!({"spec": {"version": "v1.33.0"}})).await;
-    let found = world.until(|it| said(it, "Failed") == ("True".to_owned(), "DowngradeRefused".to_owned())).await;
+    let found =
+        world.until(|it| said(it, "Failed") == ("True".to_owned(), "DowngradeRefused".to_owned())).await;
     assert!(message(&found, "Ready").contains("EKS runs 1.34"), "{}", message(&found, "Ready"));
     let apply = world.rig.get(WTA, EKS).await.unwrap();
     assert_eq!(apply["spec"]["inputs"]["kubernetes_version"], "1.34");

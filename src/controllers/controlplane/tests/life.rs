@@ -26,7 +26,11 @@ async fn it_waits_for_its_owner_and_for_the_network_and_makes_nothing_before() {
     world.rig.make(KIND, json!({"metadata": {"name": CP}, "spec": plain()})).await;
     let found = world.until(|it| said(it, "Ready").1 == "WaitingForOwner").await;
     assert!(found["metadata"].get("finalizers").is_none(), "nothing is held that nothing was made for");
-    assert_eq!(found["status"]["conditions"].as_array().unwrap().len(), 15, "all of them from the first look on");
+    assert_eq!(
+        found["status"]["conditions"].as_array().unwrap().len(),
+        15,
+        "all of them from the first look on"
+    );
 
     world.rig.own(KIND, CP, &world.cluster).await;
     let found = world.until(|it| said(it, "Ready").1 == "WaitingForVPC").await;
@@ -45,9 +49,7 @@ async fn an_owner_of_another_kind_or_uid_is_none() {
     world.provisioned().await;
     // What a topology makes belongs to a Secret at first.
     let shim = world.rig.make("Secret", json!({"metadata": {"name": "demo-shim"}})).await;
-    let owner = |api: &str, kind: &str, name: &str, uid: &Value| {
-        json!({"metadata": {"ownerReferences": [{"apiVersion": api, "kind": kind, "name": name, "uid": uid}]}})
-    };
+    let owner = |api: &str, kind: &str, name: &str, uid: &Value| json!({"metadata": {"ownerReferences": [{"apiVersion": api, "kind": kind, "name": name, "uid": uid}]}});
     world.rig.make(KIND, json!({"metadata": {"name": CP}, "spec": plain()})).await;
     world.rig.merge(KIND, CP, owner("v1", "Secret", "demo-shim", &shim["metadata"]["uid"])).await;
     let found = world.until(|it| said(it, "Ready").1 == "WaitingForOwner").await;
@@ -68,16 +70,38 @@ async fn it_becomes_ready_and_says_all_that_the_contract_asks_for() {
     assert_eq!(found["spec"]["controlPlaneEndpoint"], json!({"host": "127.0.0.1", "port": 40123}));
     assert_eq!(found["spec"]["workspaceTemplateApplyName"], EKS);
     assert_eq!(status["initialization"]["controlPlaneInitialized"], true);
-    assert_eq!((&status["ready"], &status["initialized"], &status["secretsReady"]), (&json!(true), &json!(true), &json!(true)));
-    assert_eq!((&status["version"], &status["versions"]), (&json!("v1.33.0"), &json!([{"version": "v1.33.0"}])));
+    assert_eq!(
+        (&status["ready"], &status["initialized"], &status["secretsReady"]),
+        (&json!(true), &json!(true), &json!(true))
+    );
+    assert_eq!(
+        (&status["version"], &status["versions"]),
+        (&json!("v1.33.0"), &json!([{"version": "v1.33.0"}]))
+    );
     assert_eq!(status["externalManagedControlPlane"], true);
     assert_eq!(status["observedGeneration"], found["metadata"]["generation"]);
     assert_eq!(status["workspaceStatus"]["atProvider"]["outputs"]["cluster_name"], "demo");
     assert_eq!(status["workspaceTemplateStatus"]["ready"], true);
-    for type_ in ["Ready", "Available", "Initialized", "EKSClusterReady", "KubeconfigReady", "AddonsReady", "FargateProfilesReady"] {
+    for type_ in [
+        "Ready",
+        "Available",
+        "Initialized",
+        "EKSClusterReady",
+        "KubeconfigReady",
+        "AddonsReady",
+        "FargateProfilesReady",
+    ] {
         assert_eq!(said(&found, type_).0, "True", "{type_}: {}", message(&found, type_));
     }
-    for type_ in ["Creating", "Failed", "RollingOut", "Paused", "Deleting", "FargateProfileFailed", "FargateProfileCreating"] {
+    for type_ in [
+        "Creating",
+        "Failed",
+        "RollingOut",
+        "Paused",
+        "Deleting",
+        "FargateProfileFailed",
+        "FargateProfileCreating",
+    ] {
         assert_eq!(said(&found, type_).0, "False", "{type_}");
     }
 }
@@ -87,7 +111,9 @@ async fn its_secrets_are_there_as_cluster_api_wants_them() {
     let world = World::with(plain()).await;
     world.work();
     let found = world.until_ready().await;
-    for (name, key) in [("demo-kubeconfig", "value"), ("demo-user-kubeconfig", "value"), ("demo-ca", "tls.crt")] {
+    for (name, key) in
+        [("demo-kubeconfig", "value"), ("demo-user-kubeconfig", "value"), ("demo-ca", "tls.crt")]
+    {
         let secret = world.rig.get("Secret", name).await.unwrap();
         assert_eq!(secret["type"], "cluster.x-k8s.io/secret", "{name}");
         assert_eq!(secret["metadata"]["labels"]["cluster.x-k8s.io/cluster-name"], "demo", "{name}");
@@ -132,7 +158,10 @@ async fn once_it_is_ready_nothing_is_written_any_more() {
     world.rig.server.requests().clear();
     for number in 0..3 {
         // A resync: the Cluster is touched, and EKS is asked.
-        world.rig.merge("Cluster", "demo", json!({"metadata": {"annotations": {"touched": number.to_string()}}})).await;
+        world
+            .rig
+            .merge("Cluster", "demo", json!({"metadata": {"annotations": {"touched": number.to_string()}}}))
+            .await;
         world.looks().await;
     }
     let after = world.rig.get(KIND, CP).await.unwrap();
@@ -146,15 +175,21 @@ async fn what_a_user_adds_to_a_workspace_stays_and_what_is_changed_is_put_right(
     let world = World::with(plain()).await;
     world.work();
     world.until_ready().await;
-    let mine = json!({"metadata": {"annotations": {"team": "blue"}}, "spec": {"retainWorkspaceOnDelete": true}});
+    let mine =
+        json!({"metadata": {"annotations": {"team": "blue"}}, "spec": {"retainWorkspaceOnDelete": true}});
     world.rig.merge(WTA, EKS, mine).await;
     world.rig.settle().await;
     world.rig.server.requests().clear();
     world.looks().await;
-    let writes = world.rig.server.requests().matching(|it| it.is_write() && it.resource == "workspacetemplateapplies" && it.agent.starts_with(AGENT));
+    let writes = world.rig.server.requests().matching(|it| {
+        it.is_write() && it.resource == "workspacetemplateapplies" && it.agent.starts_with(AGENT)
+    });
     assert!(writes.is_empty(), "{writes:?}");
     let found = world.rig.get(WTA, EKS).await.unwrap();
-    assert_eq!((&found["spec"]["retainWorkspaceOnDelete"], &found["metadata"]["annotations"]["team"]), (&json!(true), &json!("blue")));
+    assert_eq!(
+        (&found["spec"]["retainWorkspaceOnDelete"], &found["metadata"]["annotations"]["team"]),
+        (&json!(true), &json!("blue"))
+    );
 
     world.rig.merge(WTA, EKS, json!({"spec": {"inputs": {"kubernetes_version": "1.31"}}})).await;
     world.rig.until(WTA, EKS, |it| it["spec"]["inputs"]["kubernetes_version"] == "1.33").await;
@@ -165,7 +200,11 @@ async fn it_never_writes_a_cluster() {
     let world = World::with(plain()).await;
     world.work();
     world.until_ready().await;
-    let writes = world.rig.server.requests().matching(|it| it.is_write() && it.resource == "clusters" && it.agent.starts_with(AGENT));
+    let writes = world
+        .rig
+        .server
+        .requests()
+        .matching(|it| it.is_write() && it.resource == "clusters" && it.agent.starts_with(AGENT));
     assert!(writes.is_empty(), "{writes:?}");
 }
 
@@ -194,7 +233,10 @@ async fn only_objects_of_the_filter_are_touched() {
     world.rig.own(KIND, CP, &world.cluster).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(world.rig.get(KIND, CP).await.unwrap().get("status").is_none());
-    world.rig.merge(KIND, CP, json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}})).await;
+    world
+        .rig
+        .merge(KIND, CP, json!({"metadata": {"labels": {"cluster.x-k8s.io/watch-filter": "blue"}}}))
+        .await;
     let apply = world.rig.until(WTA, EKS, |_| true).await;
     assert_eq!(apply["metadata"]["labels"]["cluster.x-k8s.io/watch-filter"], "blue");
 }
@@ -226,15 +268,20 @@ async fn upstreams_workspace_is_taken_over_and_the_accounts_role_is_kept() {
     let object = world.rig.make(KIND, json!({"metadata": {"name": CP}, "spec": spec})).await;
     let owner = json!([{"apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane", "name": CP,
         "uid": object["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
-    let old = |name: &str| json!({"metadata": {"name": name, "ownerReferences": owner}, "spec": {"templateRef": {"name": "eks"},
-        "variables": {"cluster_name": "demo", "kubernetes_version": "v1.33.0"}}});
+    let old = |name: &str| {
+        json!({"metadata": {"name": name, "ownerReferences": owner}, "spec": {"templateRef": {"name": "eks"},
+        "variables": {"cluster_name": "demo", "kubernetes_version": "v1.33.0"}}})
+    };
     world.rig.make(WTA, old(EKS)).await;
     let spot = format!("{CP}-spot-role-create");
     world.rig.make(WTA, old(&spot)).await;
     world.rig.merge(KIND, CP, json!({"spec": {"workspaceTemplateRef": {"name": "eks"}}})).await;
     world.rig.own(KIND, CP, &world.cluster).await;
     world.provisioned().await;
-    let taken = world.rig.until(WTA, EKS, |it| it["metadata"]["annotations"]["capt.x-k8s.io/eks-cluster"] == "demo").await;
+    let taken = world
+        .rig
+        .until(WTA, EKS, |it| it["metadata"]["annotations"]["capt.x-k8s.io/eks-cluster"] == "demo")
+        .await;
     assert_eq!(taken["spec"]["variables"]["kubernetes_version"], "1.33");
     assert_eq!(taken["spec"]["writeConnectionSecretToRef"]["name"], format!("{CP}-eks-connection"));
     world.rig.until(WTA, &spot, |it| it["spec"]["retainWorkspaceOnDelete"] == true).await;

@@ -38,9 +38,17 @@ async fn a_broken_profile_is_named_and_does_not_hold_the_others() {
     assert_eq!(status_of(&found, "bad")["failureReason"], "InvalidParameterException");
     assert_eq!(status_of(&found, "bad")["workspaceTemplateApplyName"], apply_of("bad"));
     let ready = message(&found, "FargateProfilesReady");
-    assert!(ready.contains("bad: ") && ready.contains("the subnet is public") && !ready.contains("good"), "{ready}");
-    let found = world.until(|it| said(it, "Available").0 == "True" && said(it, "Ready").1 == "FargateProfileFailed").await;
-    assert_eq!((said(&found, "Failed").0.as_str(), said(&found, "EKSClusterReady").0.as_str()), ("False", "True"));
+    assert!(
+        ready.contains("bad: ") && ready.contains("the subnet is public") && !ready.contains("good"),
+        "{ready}"
+    );
+    let found = world
+        .until(|it| said(it, "Available").0 == "True" && said(it, "Ready").1 == "FargateProfileFailed")
+        .await;
+    assert_eq!(
+        (said(&found, "Failed").0.as_str(), said(&found, "EKSClusterReady").0.as_str()),
+        ("False", "True")
+    );
 
     world.order(|orders| orders.broken.clear());
     world.until_ready().await;
@@ -51,7 +59,11 @@ async fn what_aws_finds_wrong_is_told_by_code() {
     let world = World::with(with(&["apps"])).await;
     world.work();
     world.until_ready().await;
-    let issue = Issue { code: "PodExecutionRoleAlreadyInUse".to_owned(), message: "a node group uses it".to_owned(), ..Issue::default() };
+    let issue = Issue {
+        code: "PodExecutionRoleAlreadyInUse".to_owned(),
+        message: "a node group uses it".to_owned(),
+        ..Issue::default()
+    };
     world.cloud.eks.with(|eks| {
         let profile = eks.profiles.get_mut(&("demo".to_owned(), "apps".to_owned())).unwrap();
         profile.issues = vec![issue];
@@ -60,7 +72,10 @@ async fn what_aws_finds_wrong_is_told_by_code() {
     let apps = status_of(&found, "apps");
     assert_eq!((&apps["ready"], &apps["status"]), (&json!(false), &json!("ACTIVE")));
     assert_eq!(apps["healthIssues"][0]["code"], "PodExecutionRoleAlreadyInUse");
-    assert!(message(&found, "FargateProfileFailed").contains("apps: PodExecutionRoleAlreadyInUse: a node group uses it"));
+    assert!(
+        message(&found, "FargateProfileFailed")
+            .contains("apps: PodExecutionRoleAlreadyInUse: a node group uses it")
+    );
 }
 
 #[tokio::test]
@@ -70,9 +85,13 @@ async fn a_profile_that_the_spec_drops_goes_and_is_told_of_until_it_is_gone() {
     world.until_ready().await;
     world.order(|orders| orders.held.insert(apply_of("goes")));
     world.rig.merge(KIND, CP, json!({"spec": {"additionalFargateProfiles": [profile("stays")]}})).await;
-    let found = world.until(|it| said(it, "RollingOut").0 == "True" && status_of(it, "goes")["ready"] == false).await;
+    let found =
+        world.until(|it| said(it, "RollingOut").0 == "True" && status_of(it, "goes")["ready"] == false).await;
     assert_eq!(said(&found, "FargateProfilesReady").0, "True", "what is asked for is there");
-    assert_eq!((said(&found, "Ready").1.as_str(), &found["status"]["phase"]), ("Updating", &json!("Updating")));
+    assert_eq!(
+        (said(&found, "Ready").1.as_str(), &found["status"]["phase"]),
+        ("Updating", &json!("Updating"))
+    );
     world.order(|orders| orders.held.clear());
     world.rig.until_gone(WTA, &apply_of("goes")).await;
     let found = world.until_ready().await;
@@ -86,9 +105,13 @@ async fn a_new_profile_is_made_beside_the_others_and_their_order_means_nothing()
     world.work();
     world.until_ready().await;
     let before = world.rig.get(WTA, &apply_of("one")).await.unwrap();
-    world.rig.merge(KIND, CP, json!({"spec": {"additionalFargateProfiles": [profile("two"), profile("one")]}})).await;
+    world
+        .rig
+        .merge(KIND, CP, json!({"spec": {"additionalFargateProfiles": [profile("two"), profile("one")]}}))
+        .await;
     world.rig.until(WTA, &apply_of("two"), |_| true).await;
-    let found = world.until(|it| it["status"]["phase"] == "Ready" && status_of(it, "two")["ready"] == true).await;
+    let found =
+        world.until(|it| it["status"]["phase"] == "Ready" && status_of(it, "two")["ready"] == true).await;
     assert_eq!(status_of(&found, "two")["arn"], "arn:two");
     let after = world.rig.get(WTA, &apply_of("one")).await.unwrap();
     assert_eq!(after["metadata"]["generation"], before["metadata"]["generation"]);
@@ -99,7 +122,10 @@ async fn profiles_of_others_are_reported_and_left_alone() {
     let world = World::with(with(&["apps"])).await;
     world.work();
     world.until_ready().await;
-    world.cloud.eks.with(|eks| eks.profiles.insert(("demo".to_owned(), "theirs".to_owned()), ProfileView::default()));
+    world
+        .cloud
+        .eks
+        .with(|eks| eks.profiles.insert(("demo".to_owned(), "theirs".to_owned()), ProfileView::default()));
     let found = world.until(|it| message(it, "FargateProfilesReady").contains("theirs")).await;
     assert_eq!(found["status"]["phase"], "Ready");
 }

@@ -106,12 +106,10 @@ impl World {
     pub(super) async fn start(settings: Settings) -> Self {
         let rig = Rig::start_with(settings).await;
         let cluster = rig.cluster("demo").await;
-        let cloud = Arc::new(FakeCloud {
-            eks: Arc::default(),
-            api: Mutex::new(Ok(())),
-            tokens: AtomicUsize::new(0),
-        });
-        let ctx = controlplane::Context::new(rig.ctx.clone(), cloud.clone()).with_poll(Duration::from_millis(300));
+        let cloud =
+            Arc::new(FakeCloud { eks: Arc::default(), api: Mutex::new(Ok(())), tokens: AtomicUsize::new(0) });
+        let ctx =
+            controlplane::Context::new(rig.ctx.clone(), cloud.clone()).with_poll(Duration::from_millis(300));
         let stop = CancellationToken::new();
         tokio::spawn(controlplane::run(Arc::new(ctx), stop.clone().cancelled_owned()));
         let orders = Arc::<Mutex<Orders>>::default();
@@ -133,15 +131,12 @@ impl World {
 
     /// Plays the controller of workspaces from now on.
     pub(super) fn work(&self) {
-        let worker = Worker {
-            api: self.rig.api(WTA),
-            eks: self.cloud.eks.clone(),
-            orders: self.orders.clone(),
-        };
+        let worker =
+            Worker { api: self.rig.api(WTA), eks: self.cloud.eks.clone(), orders: self.orders.clone() };
         let parts = self.rig.api(WTA);
         tokio::spawn(async move {
             loop {
-                let Ok(all) = parts.list(&Default::default()).await else { return };
+                let Ok(all) = parts.list(&kube::api::ListParams::default()).await else { return };
                 for one in all.items {
                     worker.work(serde_json::to_value(&one).unwrap()).await;
                 }
@@ -167,7 +162,9 @@ impl World {
 
     /// Waits for three more questions to EKS, so that whatever they lead to has happened.
     pub(super) async fn looks(&self) {
-        let asked = || self.cloud.eks.with(|world| world.asked.iter().filter(|it| it.starts_with("cluster ")).count());
+        let asked = || {
+            self.cloud.eks.with(|world| world.asked.iter().filter(|it| it.starts_with("cluster ")).count())
+        };
         let before = asked();
         for _ in 0..500 {
             if asked() >= before + 3 {
@@ -239,10 +236,10 @@ impl Worker {
             return;
         }
         let patch = kube::api::Patch::Merge(json!({"status": status}));
-        let _ = self.api.patch_status(name, &Default::default(), &patch).await;
+        let _ = self.api.patch_status(name, &kube::api::PatchParams::default(), &patch).await;
         if status.get("lastError").is_none() && apply["status"].get("lastError").is_some() {
             let patch = kube::api::Patch::Merge(json!({"status": {"lastError": null}}));
-            let _ = self.api.patch_status(name, &Default::default(), &patch).await;
+            let _ = self.api.patch_status(name, &kube::api::PatchParams::default(), &patch).await;
         }
     }
 
@@ -271,7 +268,11 @@ impl Worker {
                     "cluster_version": view.version, "fargate_profiles": {"system": {}}});
                 self.eks.with(|world| {
                     world.clusters.insert(cluster.clone(), view);
-                    let addon = AddonView { name: "coredns".to_owned(), status: "ACTIVE".to_owned(), ..AddonView::default() };
+                    let addon = AddonView {
+                        name: "coredns".to_owned(),
+                        status: "ACTIVE".to_owned(),
+                        ..AddonView::default()
+                    };
                     world.addons.insert(cluster, vec![addon]);
                 });
                 outputs
@@ -304,6 +305,7 @@ impl Worker {
     }
 
     async fn patch(&self, name: &str, patch: Value) {
-        let _ = self.api.patch(name, &Default::default(), &kube::api::Patch::Merge(patch)).await;
+        let _ =
+            self.api.patch(name, &kube::api::PatchParams::default(), &kube::api::Patch::Merge(patch)).await;
     }
 }
