@@ -71,8 +71,32 @@ fn secret(object: &CaptControlPlane, seen: &Seen, look: &Look) -> Option<Secret>
 }
 
 fn status_at(object: &CaptControlPlane, seen: &Seen, look: &Look, now: Timestamp) -> CaptControlPlaneStatus {
+    // EKS was asked after the last run of all workspaces.
+    let mut look = look.clone();
+    let stamp = Picture::of(object, seen, &look, &Limits::default(), now).stamp;
+    look.asked = look.asked.map(|(at, _)| (at, stamp));
+    observed_at(object, seen, &look, now)
+}
+
+fn observed_at(
+    object: &CaptControlPlane,
+    seen: &Seen,
+    look: &Look,
+    now: Timestamp,
+) -> CaptControlPlaneStatus {
     let picture = Picture::of(object, seen, look, &Limits::default(), now);
     observed(&picture, Moment { generation: Some(3), now })
+}
+
+#[test]
+fn what_eks_did_not_know_before_a_run_ended_says_nothing_of_what_the_run_made() {
+    let (object, mut seen) = (plain(), seen());
+    seen.eks = Some(made(&applied()));
+    let before = looked(known(Found::Gone));
+    let status = observed_at(&object, &seen, &before, now());
+    assert_ne!(said(&status, types::EKS_CLUSTER_READY).1, "EKSNotFound");
+    let after = status_at(&object, &seen, &before, now());
+    assert_eq!(said(&after, types::EKS_CLUSTER_READY).1, "EKSNotFound");
 }
 
 fn plain() -> CaptControlPlane {
