@@ -347,7 +347,7 @@ impl Life {
                 self.look.take("s", Answer { trouble: Some("500".to_owned()), ..Answer::default() }, now());
             }
             Event::Api(answers) => {
-                self.look.api = Some(if *answers { Ok(()) } else { Err("refused".to_owned()) })
+                self.look.api = Some(if *answers { Ok(()) } else { Err("refused".to_owned()) });
             }
             Event::Secret(exists) => {
                 let secret = secret(&self.object, &self.seen, &self.look);
