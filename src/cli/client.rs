@@ -1,6 +1,9 @@
 //! The calls of the command line to a Kubernetes API: which one, and the few things that are written there.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, anyhow};
 use k8s_openapi::api::{
@@ -11,6 +14,7 @@ use kube::{
     Api, Client, Config, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
+    core::PartialObjectMeta,
     discovery::{self, Scope},
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
@@ -368,11 +372,14 @@ pub(super) async fn forget_made(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many Secrets hold states.
+/// How many workspaces have a state in Secrets.
 pub(super) async fn states(client: &Client) -> anyhow::Result<usize> {
     let secrets: Api<Secret> = Api::all(client.clone());
     let found = secrets.list_metadata(&ListParams::default().labels(names::STATE_LABEL)).await;
-    Ok(found.map_err(|error| explain(&error))?.items.len())
+    let of = |secret: PartialObjectMeta<Secret>| {
+        (secret.namespace(), secret.labels().get(names::STATE_LABEL).cloned())
+    };
+    Ok(found.map_err(|error| explain(&error))?.into_iter().map(of).collect::<BTreeSet<_>>().len())
 }
 
 /// Finalizers protect a state from every deletion but this one.

@@ -10,8 +10,10 @@ use crate::config::Outer;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  kubectl --kubeconfig <(capt kubeconfig demo) get namespaces
-  capt kubeconfig demo -n prod > demo.kubeconfig      its token is good for some minutes")]
+  capt kubeconfig demo > demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get namespaces
+  kubectl --kubeconfig <(capt kubeconfig demo) get namespaces      where kubectl reads it only once
+
+Its token is good for some minutes; the same command prints a fresh one.")]
 pub(super) struct Args {
     /// The Cluster.
     name: String,

@@ -110,7 +110,8 @@ fn draw(bars: &MultiProgress, drawn: &mut Vec<ProgressBar>, lines: &[Line]) {
     let width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or_default();
     for (bar, line) in drawn.iter().zip(lines) {
         let elapsed = line.elapsed.filter(|_| line.state.has_clock()).map(time::short).unwrap_or_default();
-        let message = line.message.as_deref().map(|message| format!("  {message}")).unwrap_or_default();
+        let message = line.message.as_deref().filter(|_| !line.leads);
+        let message = message.map(|message| format!("  {message}")).unwrap_or_default();
         bar.set_message(format!(
             "{} {:<width$}  {elapsed:>6}  {}{message}",
             line.state.sign(),
@@ -127,12 +128,13 @@ fn news(said: &mut BTreeMap<String, (String, Instant)>, lines: &[Line], now: Ins
         let is_news = match said.get(&line.id) {
             None => line.state != State::Waiting,
             Some((news, at)) => {
-                let goes_on = matches!(line.state, State::Working | State::Deleting);
+                let goes_on = matches!(line.state, State::Working | State::Deleting) && !line.leads;
                 *news != line.news || (goes_on && now.duration_since(*at) >= REMIND)
             }
         };
         if is_news {
-            let message = line.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+            let message = line.message.as_deref().filter(|_| !line.leads);
+            let message = message.map(|message| format!(": {message}")).unwrap_or_default();
             texts.push(format!("{}: {}{message}", line.id, line.text));
             said.insert(line.id.clone(), (line.news.clone(), now));
         }
@@ -154,6 +156,7 @@ mod tests {
         Line {
             id: "wtapply default/demo".to_owned(),
             news: text.split(' ').next().unwrap_or_default().to_owned(),
+            leads: false,
             state,
             label: "wtapply demo".to_owned(),
             text: text.to_owned(),
@@ -175,5 +178,15 @@ mod tests {
         assert!(at(200, &[line(State::Ready, "ready")]).is_empty());
         assert_eq!(at(201, &[]), ["wtapply default/demo: gone"]);
         assert!(at(202, &[]).is_empty());
+    }
+
+    #[test]
+    fn what_something_below_says_is_not_said_twice() {
+        let (mut said, begun) = (BTreeMap::new(), Instant::now());
+        let mut above = Line { leads: true, ..line(State::Working, "Creating") };
+        above.message = Some("demo-vpc is applying".to_owned());
+        let lines = [above];
+        assert_eq!(news(&mut said, &lines, begun), ["wtapply default/demo: Creating"]);
+        assert!(news(&mut said, &lines, begun + REMIND).is_empty());
     }
 }

@@ -87,6 +87,15 @@ impl Place {
         }
     }
 
+    /// Removes the record of a server that ends, if it still is its own: somebody may have taken the directory away
+    /// under a server, and the next one there is not to be forgotten with it.
+    pub fn forget(&self, process: ProcessId) -> Result<(), FileError> {
+        match read_json::<Recorded>(&self.server())? {
+            Some(server) if server.process == process => remove_optional(&self.server()),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes the place. Others hold the lock for an instant when they look whether it is taken, and an instant
     /// must not keep a server from its place.
     pub async fn take(&self) -> Result<FileLock, LockError> {

@@ -85,7 +85,7 @@ pub async fn serve(
     )?;
     let outcome = until_unneeded(&aws, idle).await;
     aws.shutdown().await;
-    remove_optional(&place.server())?;
+    place.forget(process)?;
     outcome
 }
 

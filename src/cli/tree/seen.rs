@@ -32,7 +32,8 @@ impl Condition<'_> {
     /// What it says, or else its reason.
     pub(super) fn said(&self) -> String {
         let text = if self.message.is_empty() { self.reason } else { self.message };
-        text.lines().next().unwrap_or_default().to_owned()
+        // Cluster API makes a list of what its parts say.
+        text.lines().next().unwrap_or_default().trim_start_matches("* ").to_owned()
     }
 }
 

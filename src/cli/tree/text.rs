@@ -15,6 +15,8 @@ pub(in crate::cli) struct Line {
     pub(in crate::cli) id: String,
     /// Changes when something happens, and not because time passes.
     pub(in crate::cli) news: String,
+    /// Whether something below it is not done and says more.
+    pub(in crate::cli) leads: bool,
     pub(in crate::cli) state: State,
     /// Indented, with its kind and name.
     pub(in crate::cli) label: String,
@@ -44,10 +46,13 @@ fn add(node: &Node, above: Option<&Node>, depth: usize, now: Timestamp, found: &
         Some(namespace) if !is_near => format!("{namespace}/{}", node.name),
         _ => node.name.clone(),
     };
-    let news = format!("{} {}", node.judgement.phase, node.judgement.message.as_deref().unwrap_or_default());
+    let leads = node.children.iter().flat_map(Node::all).any(|it| it.judgement.state.is_unfinished());
+    let said = node.judgement.message.as_deref().filter(|_| !leads).unwrap_or_default();
+    let news = format!("{} {said}", node.judgement.phase);
     found.push(Line {
         id: node.id().replacen(&node.kind, short_kind(&node.kind), 1),
         news,
+        leads,
         state: node.judgement.state,
         label: format!("{}{} {name}", "  ".repeat(depth), short_kind(&node.kind)),
         text: how(node),
@@ -106,6 +111,10 @@ impl State {
             Self::Blocked | Self::Failed => "✗".red().to_string(),
             Self::Waiting | Self::Plain | Self::Paused => "·".dimmed().to_string(),
         }
+    }
+
+    fn is_unfinished(self) -> bool {
+        !matches!(self, Self::Ready | Self::Plain)
     }
 
     /// Whether how long it is so is worth saying.

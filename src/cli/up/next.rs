@@ -43,7 +43,9 @@ fn commands(server: &Server, data: &Path, flag: &str, trees: &[Node]) -> String 
             Some(namespace) => format!(" -n {namespace}"),
         };
         let name = &cluster.name;
-        let own = format!("kubectl --kubeconfig <(capt kubeconfig {name}{namespace}{flag}) get namespaces");
+        let own = format!(
+            "capt kubeconfig {name}{namespace}{flag} > {name}.kubeconfig && kubectl --kubeconfig {name}.kubeconfig get namespaces"
+        );
         lines.push((own, "the cluster itself"));
     }
     lines.push((format!("capt status -w{flag}"), "watch it"));

@@ -53,6 +53,13 @@ pub(in crate::cli) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<Ex
     Ok(ExitStatus::Done)
 }
 
+/// How soon something is tried again that nobody is there to hear of.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(10);
+
+fn ourselves() -> anyhow::Result<ProcessId> {
+    ProcessId::of(std::process::id()).ok_or_else(|| anyhow!("cannot find our own process"))
+}
+
 /// What is served.
 pub(super) struct Serving<'a> {
     pub(super) outer: &'a Outer,
@@ -82,7 +89,7 @@ impl Serving<'_> {
             Some(embedded_api::start(&embedded_api::dir(self.data), None, false).await?)
         };
         let outcome = self.operate(embedded.as_ref(), tell).await;
-        remove_optional(&self.up.place().server())?;
+        self.up.place().forget(ourselves()?)?;
         if let Some(kube) = embedded {
             kube.stop().await;
         }
@@ -101,12 +108,23 @@ impl Serving<'_> {
         };
         let start = Start::new(self.outer, self.data.to_owned(), &tools, client).await?;
         let aws = self.settings.aws.into();
+        let mut is_up = false;
         // Each turn is for one life of the local AWS.
         while !self.stop.is_cancelled() {
             let found = tokio::select! {
-                found = start.settle(&aws) => found?,
+                found = start.settle(&aws) => found,
                 () = self.stop.cancelled() => break,
             };
+            let found = match found {
+                // Whoever started us is not there any more to hear of it, and the machine may be less busy later.
+                Err(error) if is_up => {
+                    tracing::error!("trying again soon: {error:#}");
+                    self.pause().await;
+                    continue;
+                }
+                found => found?,
+            };
+            is_up = true;
             found.notes.iter().for_each(|note| to_log(note));
             let server = self.record(embedded, &found)?;
             if let Some(tell) = tell.take() {
@@ -115,6 +133,13 @@ impl Serving<'_> {
             self.turn(&start, &found).await?;
         }
         Ok(())
+    }
+
+    async fn pause(&self) {
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            () = self.stop.cancelled() => {}
+        }
     }
 
     async fn client(&self, embedded: Option<&EmbeddedKube>) -> anyhow::Result<Client> {
@@ -131,8 +156,7 @@ impl Serving<'_> {
     fn record(&self, embedded: Option<&EmbeddedKube>, found: &Found) -> anyhow::Result<Server> {
         let own = embedded.and_then(|kube| kube.kubeconfig_path()).map(Path::to_owned);
         let server = Server {
-            process: ProcessId::of(std::process::id())
-                .ok_or_else(|| anyhow!("cannot find our own process"))?,
+            process: ourselves()?,
             kubeconfig: own.or_else(|| self.settings.kubeconfig.clone()),
             context: self.settings.context.clone(),
             started: clock::now(),

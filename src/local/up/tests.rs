@@ -82,3 +82,14 @@ fn credentials_are_handed_on_for_a_real_account_only() {
     assert_eq!(names(AwsMode::Local), ["AWS_REGION", "HOME"]);
     assert_eq!(names(AwsMode::Real), ["AWS_REGION", "AWS_SECRET_ACCESS_KEY", "HOME"]);
 }
+
+#[test]
+fn a_process_that_ends_forgets_itself_and_nobody_else() {
+    let data = tempfile::tempdir().unwrap();
+    let up = up(data.path());
+    record(&up, living());
+    up.place.forget(ProcessId { started: 1, ..living() }).unwrap();
+    assert!(up.place.server().exists(), "it is the record of another one");
+    up.place.forget(living()).unwrap();
+    assert!(!up.place.server().exists());
+}
