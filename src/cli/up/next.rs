@@ -62,15 +62,15 @@ mod tests {
     fn another_data_directory_is_named_in_every_command() {
         let server = Server {
             process: terraform_driver::exec::ProcessId { pid: 1, started: 1 },
-            kubeconfig: Some("/work/here/kube/kubeconfig".into()),
+            kubeconfig: Some("/there/here/kube/kubeconfig".into()),
             context: None,
             started: terraform_driver::clock::now(),
             aws: crate::config::AwsMode::Local,
             notes: Vec::new(),
         };
-        let said = commands(&server, Path::new("/work/here"), " --data here", &[]);
+        let said = commands(&server, Path::new("/there/here"), " --data here", &[]);
         for command in [
-            "export KUBECONFIG=/work/here/kube/kubeconfig",
+            "export KUBECONFIG=/there/here/kube/kubeconfig",
             "capt stop --data here",
             "capt down --data here",
             "capt status -w --data here",
