@@ -6,14 +6,13 @@ use anyhow::bail;
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{cluster_kind::ClusterKind, meter::Reconciles, settings::Settings};
+use super::{cluster_kind::ClusterKind, settings::Settings};
 use crate::{
     aws::{Cloud, Sessions},
     blueprint::{Key, Place},
     controllers::{captcluster, common, controlplane, identity, standalone, template, workspace},
     k8s::{Events, Fence, Kube, vault::Vault},
     runs::Runs,
-    telemetry::Metrics,
 };
 
 /// What the controllers share.
@@ -22,7 +21,7 @@ pub(super) struct Team {
     pub(super) settings: Settings,
     pub(super) place: Place,
     pub(super) cloud: Cloud,
-    pub(super) metrics: Metrics,
+    pub(super) meter: Arc<dyn common::Meter>,
     pub(super) cluster: ClusterKind,
     pub(super) runs: Runs,
 }
@@ -69,7 +68,7 @@ impl Team {
         };
         let events = Events::new(self.kube.clone(), controller, "capt");
         let context = common::Context::new(self.kube.clone(), settings, events, &self.cluster.version);
-        Arc::new(context.with_meter(Arc::new(Reconciles(self.metrics.clone()))))
+        Arc::new(context.with_meter(Arc::clone(&self.meter)))
     }
 
     fn workspace(&self, fence: Fence) -> workspace::Context {

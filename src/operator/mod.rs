@@ -15,7 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use self::settings::{Settings, Standalone, Surroundings};
 use self::{
     controllers::Team,
-    meter::{Calls, Gauge},
+    meter::{Calls, Gauge, Listener},
 };
 use crate::{
     api::crds,
@@ -94,7 +94,7 @@ async fn work(
         settings: settings.clone(),
         place: place(&surroundings),
         cloud: surroundings.cloud.clone(),
-        metrics: metrics.clone(),
+        meter: Arc::new(Listener::new(metrics.clone())),
         cluster,
         runs,
     };

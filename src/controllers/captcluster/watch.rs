@@ -9,7 +9,6 @@ use kube::{
     Api,
     core::{DeserializeGuard, DynamicObject, ObjectMeta, PartialObjectMeta},
     runtime::{
-        Controller,
         controller::Config,
         reflector::{ObjectRef, Store},
         watcher,
@@ -31,29 +30,35 @@ pub fn run(
     ctx: Arc<Context>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
-    let controller = Controller::new(drive::api::<Own>(&ctx), drive::own(&ctx));
+    let controller = drive::controller(KIND, &ctx, drive::api::<Own>(&ctx), drive::own(&ctx));
+    let log = drive::log(KIND, &ctx);
     let (of_cluster, of_workspace, of_control_plane) =
         (controller.store(), controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::resource(&ctx.cluster_version);
     controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
-        .watches_with(all_clusters(&ctx), clusters, others(), move |it: PartialObjectMeta<DynamicObject>| {
-            pick(&of_cluster, |family, _| family.is_some_and(|family| family.is(&it.metadata)))
-        })
+        .watches_with(
+            all_clusters(&ctx),
+            clusters,
+            others(),
+            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<DynamicObject>| {
+                pick(&of_cluster, |family, _| family.is_some_and(|family| family.is(&it.metadata)))
+            }),
+        )
         .watches(
             drive::api::<PartialObjectMeta<WorkspaceTemplateApply>>(&ctx),
             others(),
-            move |it: PartialObjectMeta<WorkspaceTemplateApply>| {
+            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<WorkspaceTemplateApply>| {
                 pick(&of_workspace, |_, meta| is_concerned(meta, &it.metadata))
-            },
+            }),
         )
         .watches(
             drive::api::<PartialObjectMeta<CaptControlPlane>>(&ctx),
             others(),
-            move |it: PartialObjectMeta<CaptControlPlane>| {
+            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<CaptControlPlane>| {
                 pick(&of_control_plane, |family, _| family.is_some_and(|family| family.has(&it.metadata)))
-            },
+            }),
         )
         .graceful_shutdown_on(stop)
         .run(
@@ -61,10 +66,7 @@ pub fn run(
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx),
             ctx,
         )
-        .for_each(|event| {
-            drive::log(KIND, event);
-            std::future::ready(())
-        })
+        .for_each(log)
 }
 
 fn all_clusters(ctx: &Context) -> Api<PartialObjectMeta<DynamicObject>> {

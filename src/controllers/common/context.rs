@@ -4,30 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::policy::Attempts;
+use super::{Meter, policy::Attempts};
 use crate::k8s::{Kube, events::Events};
-
-/// How a reconcile ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Nothing is left to do.
-    Done,
-    /// With an error of this class.
-    Failed(crate::error::Class),
-}
-
-/// Counts reconciles. Implemented by whoever makes metrics of them.
-pub trait Meter: Send + Sync {
-    /// A reconcile of this kind began. The answer is told how it ended, or dropped if it never did.
-    fn begin(&self, kind: &'static str) -> Box<dyn FnOnce(End) + Send>;
-}
-
-/// Counts nothing.
-impl Meter for () {
-    fn begin(&self, _kind: &'static str) -> Box<dyn FnOnce(End) + Send> {
-        Box::new(|_| {})
-    }
-}
 
 /// What people set.
 #[derive(Debug, Clone)]

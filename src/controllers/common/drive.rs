@@ -1,13 +1,15 @@
 //! One reconcile from outside: counted, logged, and tried again as its error says.
 
-use std::{error::Error, fmt::Debug, sync::Arc};
+use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
+use futures::TryStreamExt as _;
 use kube::{
     Api, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
     runtime::{
+        Controller, WatchStreamExt as _,
         controller::{Action, Error as ControllerError},
-        reflector::ObjectRef,
+        reflector::{self, ObjectRef, reflector},
         watcher,
     },
 };
@@ -36,6 +38,40 @@ pub fn own(ctx: &Context) -> watcher::Config {
     }
 }
 
+/// A controller of these objects that says what waits in its queue.
+pub fn controller<K>(
+    kind: &'static str,
+    ctx: &Context,
+    objects: Api<K>,
+    which: watcher::Config,
+) -> Controller<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let ((reader, writer), meter) = (reflector::store(), Arc::clone(&ctx.meter));
+    let changes = reflector(writer, watcher(objects, which)).applied_objects();
+    Controller::for_stream(changes.inspect_ok(move |it| meter.told(kind, &path(it.meta()))), reader)
+}
+
+/// A mapping from something that changed to the objects it concerns, which then wait in the queue.
+pub fn concerning<K, O>(
+    kind: &'static str,
+    ctx: &Context,
+    of: impl Fn(O) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
+) -> impl Fn(O) -> Vec<ObjectRef<K>> + Send + Sync + 'static
+where
+    K: Resource,
+{
+    let meter = Arc::clone(&ctx.meter);
+    move |changed| {
+        let concerned = of(changed);
+        for it in &concerned {
+            meter.told(kind, &joined(it.namespace.as_deref(), &it.name));
+        }
+        concerned
+    }
+}
+
 /// Reconciles an object, if it can be read.
 pub async fn drive<K, E, F>(
     kind: &'static str,
@@ -48,7 +84,7 @@ where
     E: Classed + From<K8sError>,
     F: Future<Output = Result<Action, E>>,
 {
-    let finish = ctx.meter.begin(kind);
+    let finish = ctx.meter.begin(kind, &path(object.meta()));
     let outcome = match &object.0 {
         Ok(readable) => reconcile(Arc::new(readable.clone()), ctx.clone()).await,
         Err(invalid) => match unreadable::tell::<K>(invalid, &ctx).await {
@@ -84,21 +120,42 @@ where
 }
 
 /// Logs what a controller says of itself; the outcome of each reconcile was logged already.
-pub fn log<K, E, W>(kind: &'static str, event: Result<(ObjectRef<K>, Action), ControllerError<E, W>>)
+pub fn log<K, E, W>(
+    kind: &'static str,
+    ctx: &Context,
+) -> impl FnMut(Result<(ObjectRef<K>, Action), ControllerError<E, W>>) -> Ready<()> + use<K, E, W>
 where
     K: Resource,
     K::DynamicType: Debug,
     E: Error + 'static,
     W: Error + 'static,
 {
-    if let Err(error @ (ControllerError::QueueError(_) | ControllerError::RunnerError(_))) = event {
-        tracing::warn!(kind, why = whole(&error), "the watch stumbled");
+    let meter = Arc::clone(&ctx.meter);
+    move |event| {
+        match event {
+            Err(ControllerError::ObjectNotFound(gone)) => {
+                meter.vanished(kind, &joined(gone.namespace.as_deref(), &gone.name));
+            }
+            Err(error @ (ControllerError::QueueError(_) | ControllerError::RunnerError(_))) => {
+                tracing::warn!(kind, why = whole(&error), "the watch stumbled");
+            }
+            _ => {}
+        }
+        std::future::ready(())
     }
 }
 
 fn key(kind: &str, meta: &kube::core::ObjectMeta) -> String {
-    let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
-    format!("{kind} {}/{}", namespace.unwrap_or_default(), name.unwrap_or_default())
+    format!("{kind} {}", path(meta))
+}
+
+/// Namespace and name of an object.
+pub fn path(meta: &kube::core::ObjectMeta) -> String {
+    joined(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+}
+
+fn joined(namespace: Option<&str>, name: &str) -> String {
+    format!("{}/{name}", namespace.unwrap_or_default())
 }
 
 /// An error with its causes.

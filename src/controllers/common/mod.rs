@@ -8,8 +8,10 @@ pub mod drive;
 pub mod family;
 pub mod gate;
 pub mod identity;
+pub mod meter;
 pub mod policy;
 pub mod unreadable;
 pub mod workspace;
 
-pub use context::{Context, End, Meter, Settings};
+pub use context::{Context, Settings};
+pub use meter::{End, Meter, Thing};

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::{Context, decide::Decision, delete::Teardown};
 use crate::{
     api::{CaptControlPlane, WorkspaceTemplateApply, names},
+    controllers::common::{Thing, drive, meter::since},
     k8s::{self, Deleted, K8sError, events::News},
 };
 
@@ -164,6 +165,11 @@ pub(super) async fn tear_down(
         Teardown::Release => {
             kube.remove_finalizers(object, &[names::CONTROL_PLANE_FINALIZER]).await?;
             ctx.looks.forget(&object.uid().unwrap_or_default());
+            let (meta, meter) = (&object.metadata, &ctx.common.meter);
+            meter.profiles(&drive::path(meta), &[]);
+            if let Some(took) = since(meta.deletion_timestamp.as_ref(), (ctx.common.clock)()) {
+                meter.removed(Thing::Cluster, took);
+            }
             Ok(Removed::Released)
         }
     }

@@ -41,8 +41,11 @@ use self::{
 };
 pub use self::{context::Context, watch::run};
 use super::common::{
+    self, Thing,
     cluster::{ClusterView, owner as owner_reference},
+    drive,
     gate::{self, Gate},
+    meter::since,
     policy::Classed,
 };
 use crate::{
@@ -230,5 +233,18 @@ async fn write(
         }
         tracing::debug!(namespace = object.namespace(), name = object.name_any(), phase = ?new.phase, "status");
     }
+    measure(object, new, &ctx.common);
     Ok(())
+}
+
+/// Tells whoever measures what is worth a figure.
+fn measure(object: &CaptControlPlane, now: &CaptControlPlaneStatus, ctx: &common::Context) {
+    let states: Vec<&str> =
+        now.fargate_profile_statuses.iter().filter_map(|it| it.status.as_deref()).collect();
+    ctx.meter.profiles(&drive::path(&object.metadata), &states);
+    let was_there = object.status.as_ref().is_some_and(|before| before.initialized == Some(true));
+    let age = since(object.metadata.creation_timestamp.as_ref(), (ctx.clock)());
+    if let Some(took) = age.filter(|_| now.initialized == Some(true) && !was_there) {
+        ctx.meter.made(Thing::Cluster, took);
+    }
 }

@@ -11,7 +11,6 @@ use kube::{
     Api,
     core::{DeserializeGuard, DynamicObject, ObjectMeta, PartialObjectMeta},
     runtime::{
-        Controller,
         controller::Config,
         reflector::{ObjectRef, Store},
         watcher,
@@ -34,7 +33,8 @@ pub fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
     let common = Arc::clone(&ctx.common);
-    let controller = Controller::new(drive::api::<Own>(&common), drive::own(&common));
+    let controller = drive::controller(KIND, &common, drive::api::<Own>(&common), drive::own(&common));
+    let log = drive::log(KIND, &common);
     let (of_cluster, of_network) = (controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::resource(&common.cluster_version);
@@ -48,12 +48,16 @@ pub fn run(
             all_clusters(&common),
             clusters,
             others(),
-            move |it: PartialObjectMeta<DynamicObject>| pick(&of_cluster, |family| family.is(&it.metadata)),
+            drive::concerning(KIND, &common, move |it: PartialObjectMeta<DynamicObject>| {
+                pick(&of_cluster, |family| family.is(&it.metadata))
+            }),
         )
         .watches(
             drive::api::<PartialObjectMeta<CaptCluster>>(&common),
             others(),
-            move |it: PartialObjectMeta<CaptCluster>| pick(&of_network, |family| family.has(&it.metadata)),
+            drive::concerning(KIND, &common, move |it: PartialObjectMeta<CaptCluster>| {
+                pick(&of_network, |family| family.has(&it.metadata))
+            }),
         )
         .reconcile_on(ctx.woken())
         .graceful_shutdown_on(stop)
@@ -65,10 +69,7 @@ pub fn run(
             |object, error, common| drive::policy(KIND, &object, error, &common),
             common,
         )
-        .for_each(|event| {
-            drive::log(KIND, event);
-            std::future::ready(())
-        })
+        .for_each(log)
 }
 
 fn all_clusters(ctx: &common::Context) -> Api<PartialObjectMeta<DynamicObject>> {

@@ -9,7 +9,7 @@ use kube::{
     api::PartialObjectMeta,
     core::DeserializeGuard,
     runtime::{
-        Controller, WatchStreamExt,
+        WatchStreamExt,
         controller::{Action, Config},
         reflector::ObjectRef,
         watcher,
@@ -51,10 +51,9 @@ const KIND: &str = "CAPTIdentity";
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let client = ctx.common.kube.client().clone();
-    let controller = Controller::new(
-        Api::<DeserializeGuard<CaptIdentity>>::all(client.clone()),
-        watcher::Config::default(),
-    );
+    let log = drive::log(KIND, &ctx.common);
+    let objects = Api::<DeserializeGuard<CaptIdentity>>::all(client.clone());
+    let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
     let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
@@ -68,7 +67,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     };
     controller
         .with_config(Config::default().concurrency(4))
-        .watches_stream(users, of_user)
+        .watches_stream(users, drive::concerning(KIND, &ctx.common, of_user))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(
             |object, ctx: Arc<Context>| {
@@ -83,10 +82,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
             ctx,
         )
-        .for_each(|event| {
-            drive::log(KIND, event);
-            std::future::ready(())
-        })
+        .for_each(log)
         .await;
 }
 

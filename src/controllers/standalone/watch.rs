@@ -6,7 +6,6 @@ use futures::StreamExt as _;
 use kube::{
     core::{DeserializeGuard, ObjectMeta, PartialObjectMeta},
     runtime::{
-        Controller,
         controller::Config,
         reflector::{ObjectRef, Store},
         watcher,
@@ -31,27 +30,28 @@ pub fn run(
     ctx: Arc<Context>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
-    let controller = Controller::new(drive::api::<Own>(&ctx), drive::own(&ctx));
+    let controller = drive::controller(KIND, &ctx, drive::api::<Own>(&ctx), drive::own(&ctx));
+    let log = drive::log(KIND, &ctx);
     let (of_network, of_control_plane) = (controller.store(), controller.store());
     controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches(
             drive::api::<PartialObjectMeta<CaptCluster>>(&ctx),
             watcher::Config::default(),
-            move |it: PartialObjectMeta<CaptCluster>| {
+            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<CaptCluster>| {
                 pick(&of_network, &it.metadata, |spec| {
                     spec.infrastructure_ref.as_ref().map(|it| it.name.as_str())
                 })
-            },
+            }),
         )
         .watches(
             drive::api::<PartialObjectMeta<CaptControlPlane>>(&ctx),
             watcher::Config::default(),
-            move |it: PartialObjectMeta<CaptControlPlane>| {
+            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<CaptControlPlane>| {
                 pick(&of_control_plane, &it.metadata, |spec| {
                     spec.control_plane_ref.as_ref().map(|it| it.name.as_str())
                 })
-            },
+            }),
         )
         .graceful_shutdown_on(stop)
         .run(
@@ -59,10 +59,7 @@ pub fn run(
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx),
             ctx,
         )
-        .for_each(|event| {
-            drive::log(KIND, event);
-            std::future::ready(())
-        })
+        .for_each(log)
 }
 
 /// The Clusters that refer to an object, or own it.

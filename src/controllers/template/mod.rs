@@ -2,16 +2,15 @@
 
 mod background;
 mod judge;
+mod users;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt as _;
 use kube::{
-    Api, ResourceExt,
-    api::PartialObjectMeta,
+    ResourceExt,
     core::DeserializeGuard,
     runtime::{
-        Controller, WatchStreamExt,
         controller::{Action, Config},
         reflector::ObjectRef,
         watcher,
@@ -20,14 +19,15 @@ use kube::{
 use terraform_driver::clock;
 use tokio_util::sync::CancellationToken;
 
-use self::background::Background;
 pub use self::judge::{Verdict, judge};
+use self::{background::Background, users::Users};
 use crate::{
     api::{
         WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceTemplateObjectStatus,
         conditions::{reasons, types},
         names,
     },
+    blueprint::Key,
     controllers::common::{self, drive, gate::passes},
     k8s::{
         K8sError, News,
@@ -46,47 +46,33 @@ pub struct Context {
 
 const KIND: &str = "WorkspaceTemplate";
 
+/// When a template is looked at again while the list of workspaces is read.
+const SOON: Duration = Duration::from_millis(500);
+
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let client = ctx.common.kube.client().clone();
-    let (background, told) = Background::new(ctx.runs.clone());
-    let background = Arc::new(background);
-    let controller = match &ctx.common.settings.namespace {
-        Some(namespace) => Controller::new(
-            Api::<DeserializeGuard<WorkspaceTemplate>>::namespaced(client.clone(), namespace),
-            watcher::Config::default(),
-        ),
-        None => Controller::new(Api::all(client.clone()), watcher::Config::default()),
-    };
-    let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
-        Some(namespace) => Api::namespaced(client, namespace),
-        None => Api::all(client),
-    };
-    let all = controller.store();
-    let users = watcher(users, watcher::Config::default()).default_backoff().touched_objects();
-    // Which template a workspace used before an edit is not known here; there are few templates, so all are looked at.
-    let of_user = move |_: PartialObjectMeta<WorkspaceTemplateApply>| {
-        all.state().iter().map(|it| ObjectRef::from_obj(it.as_ref())).collect::<Vec<_>>()
-    };
+    let (background, judged) = Background::new(ctx.runs.clone());
+    let (background, users, log) = (Arc::new(background), Users::default(), drive::log(KIND, &ctx.common));
+    let objects = drive::api::<DeserializeGuard<WorkspaceTemplate>>(&ctx.common);
+    let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
+    let used = users.follow(&ctx.common);
     controller
         .with_config(Config::default().concurrency(8))
-        .watches_stream(users, of_user)
-        .reconcile_on(told)
+        .reconcile_on(judged)
+        .reconcile_on(used)
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(
             move |object, ctx: Arc<Context>| {
                 let (common, background) = (Arc::clone(&ctx.common), Arc::clone(&background));
+                let users = users.clone();
                 drive::drive(KIND, object, common, move |object, _| async move {
-                    reconcile(&object, &ctx, &background).await
+                    reconcile(&object, &ctx, (&background, &users)).await
                 })
             },
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
             ctx,
         )
-        .for_each(|event| {
-            drive::log(KIND, event);
-            std::future::ready(())
-        })
+        .for_each(log)
         .await;
 }
 
@@ -94,24 +80,19 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
 async fn reconcile(
     object: &WorkspaceTemplate,
     ctx: &Context,
-    background: &Background,
+    (background, users): (&Background, &Users),
 ) -> Result<Action, K8sError> {
     if !passes(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(Action::await_change());
     }
-    let users = users(object, ctx).await?;
+    let Some(users) = users.of(&key(object)) else { return Ok(Action::requeue(SOON)) };
     let held = object.finalizers().iter().any(|it| it == names::TEMPLATE_FINALIZER);
-    if object.metadata.deletion_timestamp.is_some() {
-        if users.is_empty() {
-            ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
-            return Ok(Action::await_change());
-        }
-    } else if users.is_empty() == held {
-        if held {
-            ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
-        } else {
-            ctx.common.kube.add_finalizer(object, names::TEMPLATE_FINALIZER).await?;
-        }
+    if users.is_empty() && held {
+        let_go(object, ctx).await?;
+        return Ok(Action::await_change());
+    }
+    if object.metadata.deletion_timestamp.is_none() && !users.is_empty() && !held {
+        ctx.common.kube.add_finalizer(object, names::TEMPLATE_FINALIZER).await?;
         return Ok(Action::await_change());
     }
     let verdict = background.verdict(object);
@@ -119,24 +100,26 @@ async fn reconcile(
     Ok(Action::await_change())
 }
 
-/// Names of the workspaces that use a template.
-async fn users(object: &WorkspaceTemplate, ctx: &Context) -> Result<Vec<String>, K8sError> {
-    let (home, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let all: Vec<WorkspaceTemplateApply> =
-        ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
-    let uses = |it: &&WorkspaceTemplateApply| {
-        it.spec.template_ref.as_ref().is_some_and(|reference| {
-            let there = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| it.namespace());
-            reference.name == name && there.as_deref() == Some(&home)
-        })
-    };
-    let mut names: Vec<String> = all
-        .iter()
-        .filter(uses)
-        .map(|it| format!("{}/{}", it.namespace().unwrap_or_default(), it.name_any()))
-        .collect();
-    names.sort();
-    Ok(names)
+/// Lets a template go that nobody uses. The API server is asked once more: what a watch told may be old.
+async fn let_go(object: &WorkspaceTemplate, ctx: &Context) -> Result<(), K8sError> {
+    let namespace = ctx.common.settings.namespace.as_deref();
+    let all: Vec<WorkspaceTemplateApply> = ctx.common.kube.list(namespace, "").await?;
+    let me = key(object);
+    if all.iter().all(|it| template_of(it) != Some(me.clone())) {
+        ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
+    }
+    Ok(())
+}
+
+/// The template that a workspace uses.
+fn template_of(user: &WorkspaceTemplateApply) -> Option<Key> {
+    let reference = user.spec.template_ref.as_ref()?;
+    let namespace = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| user.namespace());
+    Some(Key::new(&namespace.unwrap_or_default(), &reference.name))
+}
+
+fn key(object: &WorkspaceTemplate) -> Key {
+    Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
 async fn say(

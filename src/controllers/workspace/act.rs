@@ -15,11 +15,11 @@ use super::{
 };
 use crate::{
     api::{
-        IdentityRef, RunOperation, SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
-        conditions::types, names,
+        BuiltInModule, IdentityRef, RunOperation, SecretRef, WorkspaceTemplateApply,
+        WorkspaceTemplateApplyStatus, conditions::types, names,
     },
     blueprint::Key,
-    controllers::common::cluster::label,
+    controllers::common::{self, Thing, cluster::label, drive, meter::since},
     k8s::{News, conditions, secrets::Wanted, vault::Home},
     runs::{End, Keeper, Lane, Order, View, What},
 };
@@ -98,7 +98,31 @@ pub async fn say(
     if !matches!(decision, Decision::LetGo) {
         ctx.common.kube.write_status(object, before, status).await?;
     }
+    measure(object, status, decision, &ctx.common);
     Ok(())
+}
+
+/// Tells whoever measures what is worth a figure.
+fn measure(
+    object: &WorkspaceTemplateApply,
+    status: &WorkspaceTemplateApplyStatus,
+    decision: &Decision,
+    ctx: &common::Context,
+) {
+    let (meta, now, meter) = (&object.metadata, (ctx.clock)(), &ctx.meter);
+    let goes = matches!(decision, Decision::LetGo);
+    meter.drifted(&drive::path(meta), !goes && conditions::is_true(&status.conditions, types::DRIFTED));
+    if object.spec.module.as_ref().is_none_or(|module| *module != BuiltInModule::Fargate) {
+        return;
+    }
+    let was_made = object.status.as_ref().is_some_and(|before| before.applied == Some(true));
+    let made = !was_made && status.applied == Some(true);
+    if let Some(took) = since(meta.creation_timestamp.as_ref(), now).filter(|_| made) {
+        meter.made(Thing::FargateProfile, took);
+    }
+    if let Some(took) = since(meta.deletion_timestamp.as_ref(), now).filter(|_| goes && was_made) {
+        meter.removed(Thing::FargateProfile, took);
+    }
 }
 
 /// What changed between two statuses that somebody may want to know.
@@ -185,8 +209,12 @@ fn start(
     (what, lane, inputs_hash): (What, Lane, String),
     ctx: &Context,
 ) {
-    let keeper: Arc<dyn Keeper> =
-        Arc::new(VaultKeeper { vault: ctx.vault.clone(), home: home(object, key), fence: ctx.fence });
+    let keeper: Arc<dyn Keeper> = Arc::new(VaultKeeper {
+        vault: ctx.vault.clone(),
+        home: home(object, key),
+        fence: ctx.fence,
+        meter: Arc::clone(&ctx.common.meter),
+    });
     let me = Key::new(&key.namespace, &object.name_any());
     let started = ctx.runs.start(Order { key: key.clone(), object: me, lane, what, inputs_hash, keeper });
     tracing::debug!(%key, started, "a run was asked for");

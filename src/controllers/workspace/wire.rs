@@ -9,7 +9,7 @@ use kube::{
     api::{DynamicObject, PartialObjectMeta},
     core::DeserializeGuard,
     runtime::{
-        Controller, WatchStreamExt,
+        WatchStreamExt,
         controller::Config,
         reflector::{ObjectRef, Store},
         watcher,
@@ -36,28 +36,38 @@ const AT_ONCE: u16 = 32;
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop: CancellationToken) {
     let common = Arc::clone(&ctx.common);
-    let controller = Controller::new(drive::api::<Guarded>(&common), drive::own(&common));
+    let controller = drive::controller(KIND, &common, drive::api::<Guarded>(&common), drive::own(&common));
+    let log = drive::log(KIND, &common);
     let objects = controller.store();
     controller
         .with_config(Config::default().concurrency(AT_ONCE))
         .watches(
             drive::api::<PartialObjectMeta<WorkspaceTemplate>>(&common),
             watcher::Config::default(),
-            reading(&ctx, TargetKind::Template),
+            drive::concerning(KIND, &common, reading(&ctx, TargetKind::Template)),
         )
         .watches(
             Api::<PartialObjectMeta<CaptIdentity>>::all(common.kube.client().clone()),
             watcher::Config::default(),
-            reading(&ctx, TargetKind::Identity),
+            drive::concerning(KIND, &common, reading(&ctx, TargetKind::Identity)),
         )
-        .watches_stream(changes::<Secret>(&common), reading(&ctx, TargetKind::Secret))
-        .watches_stream(changes::<ConfigMap>(&common), reading(&ctx, TargetKind::ConfigMap))
-        .watches_stream(changes::<WorkspaceTemplateApply>(&common), neighbours(&ctx, objects.clone()))
+        .watches_stream(
+            changes::<Secret>(&common),
+            drive::concerning(KIND, &common, reading(&ctx, TargetKind::Secret)),
+        )
+        .watches_stream(
+            changes::<ConfigMap>(&common),
+            drive::concerning(KIND, &common, reading(&ctx, TargetKind::ConfigMap)),
+        )
+        .watches_stream(
+            changes::<WorkspaceTemplateApply>(&common),
+            drive::concerning(KIND, &common, neighbours(&ctx, objects.clone())),
+        )
         .watches_with(
             clusters(&common),
             resource(&common.cluster_version),
             watcher::Config::default(),
-            move |cluster: DynamicObject| of_cluster(&objects, &cluster),
+            drive::concerning(KIND, &common, move |cluster: DynamicObject| of_cluster(&objects, &cluster)),
         )
         .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| reference(&key)))
         .graceful_shutdown_on(stop.cancelled_owned())
@@ -71,10 +81,7 @@ pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
             ctx,
         )
-        .for_each(|event| {
-            drive::log(KIND, event);
-            std::future::ready(())
-        })
+        .for_each(log)
         .await;
 }
 
