@@ -74,10 +74,13 @@ impl Access {
     }
 }
 
+/// What we call ourselves before an API server.
+const AGENT: &str = concat!("capt/", env!("CARGO_PKG_VERSION"));
+
 /// A client by a kubeconfig; by the usual places of one, or from inside of a cluster, if none is named.
 pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow::Result<Client> {
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let config = match (kubeconfig, context) {
+    let mut config = match (kubeconfig, context) {
         (Some(path), _) => {
             let refused = |error| {
                 anyhow!(
@@ -97,6 +100,8 @@ pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) ->
             anyhow!("there is neither a kubeconfig nor a cluster around us; name one with --kubeconfig")
         })?,
     };
+    // Whoever reads an audit log wants to know who it was.
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(AGENT)));
     Client::try_from(config).map_err(|error| explain(&error))
 }
 

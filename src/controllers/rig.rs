@@ -195,6 +195,20 @@ impl Rig {
         panic!("{kind} {name} is still there: {last:#?}");
     }
 
+    /// Waits until events with these reasons were told: that happens after the status was written.
+    pub(super) async fn until_told(&self, reasons: &[&str]) {
+        let mut told = Vec::new();
+        for _ in 0..1000 {
+            let events = self.api("Event").list(&ListParams::default()).await.unwrap();
+            told = events.iter().filter_map(|it| it.data["reason"].as_str().map(str::to_owned)).collect();
+            if reasons.iter().all(|reason| told.iter().any(|it| it == reason)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{reasons:?} were not told: {told:?}");
+    }
+
     /// Waits until the controllers have had nothing to write for a while.
     pub(super) async fn settle(&self) {
         let mut before = usize::MAX;

@@ -5,7 +5,7 @@ mod gate;
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, PostParams};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -156,9 +156,7 @@ async fn a_failure_is_told_on_the_network_and_heals() {
     rig.workspace_done(VPC).await;
     let well = rig.until("CAPTCluster", NET, |it| it["status"]["phase"] == "Ready").await;
     assert_eq!(said(&well, "VPCFailed"), pair("", ""));
-    let told = rig.api("Event").list(&ListParams::default()).await.unwrap();
-    let reasons: Vec<_> = told.iter().filter_map(|it| it.data["reason"].as_str()).collect();
-    assert!(reasons.contains(&"VPCFailed") && reasons.contains(&"VPCReady"), "{reasons:?}");
+    rig.until_told(&["VPCFailed", "VPCReady"]).await;
 }
 
 #[tokio::test]
