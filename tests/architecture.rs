@@ -230,6 +230,28 @@ fn pure_modules_touch_nothing() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// What it takes to write to the Kubernetes API.
+const PENS: &[&str] = &["Patch::", "PatchParams", "PostParams", "DeleteParams"];
+
+#[test]
+fn the_operator_writes_to_the_kubernetes_api_in_one_room() {
+    let mut broken = Vec::new();
+    for module in ["controllers", "operator", "runs", "server", "work"] {
+        for (path, text) in sources(module) {
+            // Tests play the people and the controllers around us.
+            let is_test = path.components().any(|part| part.as_os_str() == "tests")
+                || path.ends_with("tests.rs")
+                || path.ends_with("rig.rs");
+            for pen in PENS.iter().filter(|pen| !is_test && text.contains(**pen)) {
+                broken.push(format!("{} uses {pen}: what is written goes through src/k8s", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    let pens = |text: &str| PENS.iter().any(|pen| text.contains(pen));
+    assert!(sources("k8s").iter().any(|(_, text)| pens(text)), "nobody writes; correct this test");
+}
+
 /// What may be used by every controller.
 const COMMON: &str = "common";
 
