@@ -11,5 +11,7 @@
 mod cloud;
 mod clusters;
 mod disasters;
+mod engine;
 mod stage;
+mod turns;
 mod workspaces;

@@ -41,11 +41,13 @@ pub(crate) struct Stage {
     pub(crate) dir: TempDir,
     pub(crate) cloud: Cloud,
     pub(crate) settings: Settings,
+    /// Another terraform than the one that is found.
+    pub(crate) engine: Option<PathBuf>,
     running: Option<Running>,
 }
 
 /// An operator on threads of its own, so that it can be killed with everything that it spawned.
-struct Running {
+pub(crate) struct Running {
     stop: CancellationToken,
     work: JoinHandle<anyhow::Result<()>>,
     runtime: Runtime,
@@ -68,13 +70,26 @@ impl Stage {
         writer.install_crds(&crds()).await.unwrap();
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD).unwrap();
         writer.install_crds(&[cluster]).await.unwrap();
-        Self { kube, dir: tempfile::tempdir().unwrap(), cloud, settings: settings(), running: None }
+        Self {
+            kube,
+            dir: tempfile::tempdir().unwrap(),
+            cloud,
+            settings: settings(),
+            engine: None,
+            running: None,
+        }
     }
 
     /// Starts the operator in the data directory of this stage.
     pub(crate) async fn start(&mut self) {
+        self.running = Some(self.launch(self.data()).await);
+    }
+
+    /// An operator with a disk of its own, as another pod has it.
+    pub(crate) async fn launch(&self, data: PathBuf) -> Running {
         let outer = outer(self.dir.path());
-        let engine = find_engine(&outer, None).await.unwrap();
+        let engine = self.engine.as_ref().map(|path| path.display().to_string());
+        let engine = find_engine(&outer, engine.as_deref()).await.unwrap();
         let around = Around {
             setting: None,
             env: &outer.env,
@@ -86,7 +101,7 @@ impl Stage {
         let surroundings = Surroundings {
             client: self.kube.client_of(embedded_kube::auth::admin(), "capt-operator"),
             outer,
-            data: self.data(),
+            data,
             engine,
             cli_config: found.cli_config_text(),
             cloud: self.cloud.clone(),
@@ -97,15 +112,13 @@ impl Stage {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let work = runtime.spawn(operator::run(surroundings, self.settings.clone(), stop.clone()));
-        self.running = Some(Running { stop, work, runtime });
+        Running { stop, work, runtime }
     }
 
     /// Ends the operator as a signal would; terraform goes on.
     pub(crate) async fn stop(&mut self) {
-        if let Some(Running { stop, work, runtime }) = self.running.take() {
-            stop.cancel();
-            work.await.unwrap().unwrap();
-            end(runtime).await;
+        if let Some(running) = self.running.take() {
+            running.stop().await;
         }
     }
 
@@ -237,6 +250,16 @@ impl Stage {
         if let Some(running) = &self.running {
             assert!(!running.work.is_finished(), "the operator ended by itself");
         }
+    }
+}
+
+impl Running {
+    /// Ends it as a signal would.
+    pub(crate) async fn stop(self) {
+        let Self { stop, work, runtime } = self;
+        stop.cancel();
+        work.await.unwrap().unwrap();
+        end(runtime).await;
     }
 }
 

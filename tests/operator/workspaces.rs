@@ -42,7 +42,7 @@ spec:
   variables: {greeting: hello}
 "#;
 
-fn is_ready(object: &WorkspaceTemplateApply) -> bool {
+pub(crate) fn is_ready(object: &WorkspaceTemplateApply) -> bool {
     let status = object.status.clone().unwrap_or_default();
     condition(&status.conditions, "Ready", "True") && condition(&status.conditions, "Synced", "True")
 }
