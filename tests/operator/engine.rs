@@ -32,7 +32,6 @@ impl Scripted {
     }
 
     /// One that notes that it was started, and fails at once: for what happens before terraform works.
-    #[allow(dead_code, reason = "for the tests of promptness")]
     pub(crate) fn failing() -> Self {
         Self::new("echo 'there is no terraform here' >&2\nexit 1")
     }

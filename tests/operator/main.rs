@@ -12,6 +12,8 @@ mod cloud;
 mod clusters;
 mod disasters;
 mod engine;
+mod promptness;
 mod stage;
+mod trouble;
 mod turns;
 mod workspaces;

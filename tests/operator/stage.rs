@@ -70,6 +70,7 @@ impl Stage {
         writer.install_crds(&crds()).await.unwrap();
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD).unwrap();
         writer.install_crds(&[cluster]).await.unwrap();
+        until_served(&kube.client()).await;
         Self {
             kube,
             dir: tempfile::tempdir().unwrap(),
@@ -260,6 +261,21 @@ impl Running {
         stop.cancel();
         work.await.unwrap().unwrap();
         end(runtime).await;
+    }
+}
+
+/// A kind is served a moment after its definition was taken.
+async fn until_served(client: &Client) {
+    let kinds = [
+        ("cluster.x-k8s.io", "v1beta2", "Cluster"),
+        ("controlplane.cluster.x-k8s.io", "v1beta1", "CAPTControlPlane"),
+        ("infrastructure.cluster.x-k8s.io", "v1beta1", "CAPTCluster"),
+    ];
+    for (group, version, kind) in kinds {
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        while kube::discovery::pinned_kind(client, &kind).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
