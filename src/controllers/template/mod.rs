@@ -28,7 +28,7 @@ use crate::{
         conditions::{reasons, types},
         names,
     },
-    controllers::common::{self, drive, gate::passes},
+    controllers::common::{self, drive, gate::passes, unreadable::readable},
     k8s::{
         K8sError, News,
         conditions::{self, Said},
@@ -122,8 +122,8 @@ async fn reconcile(
 /// Names of the workspaces that use a template.
 async fn users(object: &WorkspaceTemplate, ctx: &Context) -> Result<Vec<String>, K8sError> {
     let (home, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let all: Vec<WorkspaceTemplateApply> =
-        ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
+    let all = ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
+    let all = readable::<WorkspaceTemplateApply>(all);
     let uses = |it: &&WorkspaceTemplateApply| {
         it.spec.template_ref.as_ref().is_some_and(|reference| {
             let there = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| it.namespace());
