@@ -43,6 +43,8 @@ pub(crate) struct Stage {
     pub(crate) settings: Settings,
     /// Another terraform than the one that is found.
     pub(crate) engine: Option<PathBuf>,
+    /// The namespace whose objects are waited for.
+    pub(crate) home: &'static str,
     running: Option<Running>,
 }
 
@@ -77,6 +79,7 @@ impl Stage {
             cloud,
             settings: settings(),
             engine: None,
+            home: "default",
             running: None,
         }
     }
@@ -178,7 +181,7 @@ impl Stage {
     }
 
     pub(crate) async fn workspace(&self, name: &str) -> WorkspaceTemplateApply {
-        self.api::<WorkspaceTemplateApply>("default").get(name).await.unwrap()
+        self.api::<WorkspaceTemplateApply>(self.home).get(name).await.unwrap()
     }
 
     /// Waits until an object is as it should be; its last form is shown if it never is.
@@ -193,7 +196,7 @@ impl Stage {
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, begun) = (self.api::<K>("default"), Instant::now());
+        let (api, begun) = (self.api::<K>(self.home), Instant::now());
         let mut last = None;
         while begun.elapsed() < patience {
             self.still_works();
@@ -214,7 +217,7 @@ impl Stage {
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, begun) = (self.api::<K>("default"), Instant::now());
+        let (api, begun) = (self.api::<K>(self.home), Instant::now());
         let mut last = None;
         while begun.elapsed() < patience {
             self.still_works();
