@@ -104,7 +104,7 @@ fn cases() -> Vec<(&'static str, Case)> {
 }
 
 #[test]
-fn both_judges_agree_on_every_object_of_the_table() {
+fn p20_both_judges_agree_on_every_object_of_the_table() {
     let mut wrong = Vec::new();
     let crds = admission::Crds::new();
     for (file, case) in cases() {
@@ -139,7 +139,7 @@ fn is_at(path: &str, at: &str) -> bool {
 }
 
 #[test]
-fn the_table_is_large_and_each_rejection_names_its_field() {
+fn p20_the_table_is_large_and_each_rejection_names_its_field() {
     let cases = cases();
     let equal = cases.iter().filter(|(_, case)| matches!(case.verdict, Verdict::Both(_))).count();
     assert!(equal >= 60, "only {equal} cases on which both must agree");

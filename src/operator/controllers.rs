@@ -52,10 +52,16 @@ impl Team {
                 _ => bail_ended(),
             },
         };
-        // Nothing new from here on; what runs goes on under its shims.
+        // Nothing new from here on.
         self.runs.close();
         stop.cancel();
         while all.join_next().await.is_some() {}
+        // Without a successor on another disk, what runs goes on under its shims, and the next process follows it. A
+        // successor would know nothing of it: it would work on the same EKS cluster, and make the same things again.
+        if self.settings.leader_election.is_some() {
+            tracing::info!(runs = self.runs.active(), "leading until the running terraforms have ended");
+            self.runs.drain().await;
+        }
         outcome
     }
 

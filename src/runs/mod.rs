@@ -172,6 +172,19 @@ impl Runs {
         self.inner.closed.cancel();
     }
 
+    /// No more runs, and the end of those under way. What has not begun to change anything is taken back; what has is
+    /// waited for, and its state is kept, so that whoever works elsewhere next finds it.
+    pub async fn drain(&self) {
+        self.close();
+        for entry in self.inner.lock().values().filter(|entry| !entry.view.is_over()) {
+            if !entry.view.is_changing() {
+                entry.stop.cancel();
+            }
+        }
+        self.inner.tasks.close();
+        self.inner.tasks.wait().await;
+    }
+
     /// How many run or wait to.
     pub fn active(&self) -> usize {
         self.inner.lock().values().filter(|entry| !entry.view.is_over()).count()

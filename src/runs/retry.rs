@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_only_a_person_can_mend_is_not_tried_more_than_six_times_an_hour() {
+    fn p6_what_only_a_person_can_mend_is_not_tried_more_than_six_times_an_hour() {
         for class in [Class::UserFix, Class::Credentials, Class::Quota, Class::Protected] {
             for attempts in 1..20 {
                 assert!(pause(class, attempts, 0.0) >= Some(Duration::from_mins(10)), "{class:?}");

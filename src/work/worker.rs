@@ -1,12 +1,10 @@
 //! One workspace from what is asked to what is: restore, settle, repair, render, init, plan, guard, apply, keep.
 
-use std::collections::BTreeMap;
-
 use serde_json::json;
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     plan::{Intent, Policy, Verdict, guard},
-    render::{self, Contents},
+    render::{self, Contents, Request},
     run::{Driver, Job, Planned, Run, StepError, interrupted_taints},
     state::Recovered,
     workspace::Workspace,
@@ -14,7 +12,7 @@ use terraform_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    adopt,
+    adopt::{self, Lost},
     assignment::Assignment,
     error::WorkError,
     fetch,
@@ -49,6 +47,14 @@ pub struct Destruction<'a> {
     pub principal: Option<&'a Principal>,
 }
 
+/// A directory that is as it should be.
+struct Ready {
+    workspace: Workspace,
+    record: Record,
+    request: Request,
+    lost: Vec<Lost>,
+}
+
 impl Worker<'_> {
     /// Brings one workspace to what its task says, or tells what that would take.
     pub async fn bring(&self, task: &Assignment, goal: &Goal) -> Result<Outcome, WorkError> {
@@ -65,12 +71,13 @@ impl Worker<'_> {
         let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
         self.settle(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
         drop(turn);
-        let (workspace, record) = self.render(task, &job, before.as_ref()).await?;
+        let Ready { workspace, record, request, lost } = self.render(task, &job, before.as_ref()).await?;
         let (job, digests) = (Job { workspace: &workspace, ..job }, record.digests());
         self.site.driver.init(&job, &digests).await?;
+        adopt::make_room(self.site, &job, &lost).await?;
         self.site.driver.pull(&job).await?;
         let planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
-        let outcome = self.carry_out(task, goal, &job, (planned, record, place)).await?;
+        let outcome = self.carry_out((task, &request), goal, &job, (planned, record, place)).await?;
         self.site.driver.pull(&job).await?;
         Ok(outcome)
     }
@@ -78,7 +85,7 @@ impl Worker<'_> {
     /// What the goal asks to do with a plan.
     async fn carry_out(
         &self,
-        task: &Assignment,
+        (task, request): (&Assignment, &Request),
         goal: &Goal,
         job: &Job<'_>,
         (mut planned, mut record, place): (Planned, Record, Guard),
@@ -100,7 +107,7 @@ impl Worker<'_> {
                 job.workspace.seal()?;
                 record.begun = true;
                 record.write(job.workspace)?;
-                adopt::note(job.workspace, &planned.summary)?;
+                adopt::note(job.workspace, &planned.summary, request)?;
                 self.host.keep(&task.key, job.workspace, &record).await?;
                 let counts = planned.summary.counts;
                 let done = self.mutate(&task.key, task.eks_cluster.as_deref(), job, &planned).await;
@@ -137,8 +144,11 @@ impl Worker<'_> {
         drop(turn);
         workspace.unseal()?;
         let digests = record.digests();
-        if workspace.has_remote_state() {
+        let asking = (how.principal, self.stop);
+        let lost = adopt::find(self.site, &workspace, record.region.as_deref(), asking).await?;
+        if workspace.has_remote_state() || !lost.is_empty() {
             self.site.driver.init(&job, &digests).await?;
+            adopt::take_in(self.site, &job, &lost).await?;
             self.site.driver.pull(&job).await?;
         }
         let objects = count(&workspace)?;
@@ -223,20 +233,22 @@ impl Worker<'_> {
         task: &Assignment,
         job: &Job<'_>,
         before: Option<&Record>,
-    ) -> Result<(Workspace, Record), WorkError> {
+    ) -> Result<Ready, WorkError> {
         let mut resolved = task.resolved.clone();
         if task.is_profile {
             name_profile(&mut resolved, job.workspace)?;
         }
         let asking = (task.principal.as_ref(), self.stop);
-        let adopted = adopt::find(self.site, job.workspace, &resolved.request, asking).await?;
-        for address in adopted.keys() {
-            self.host.note(
-                &task.key,
-                &format!("{address} was being created when terraform was killed; it is taken in"),
-            );
+        let region = resolved.request.provider.as_ref().map(|provider| provider.region.as_str());
+        let mut lost = adopt::find(self.site, job.workspace, region, asking).await?;
+        // One that failed is not worth keeping, and a profile of its name cannot be made: terraform will say so.
+        lost.retain(|it| it.is_well);
+        for Lost { address, id, .. } in &lost {
+            let text =
+                format!("{address} ({id}) was being created when terraform was killed; it is taken in");
+            self.host.note(&task.key, &text);
         }
-        if let Some(file) = imports(&adopted) {
+        if let Some(file) = imports(&lost) {
             resolved.request.extra.insert("capt-imports.tf.json".to_owned(), file);
         }
         let mut rendered = render::render(&resolved.request)?;
@@ -257,7 +269,7 @@ impl Worker<'_> {
         let workspace = record.place(&self.site.data, &task.key);
         workspace.write(super::files(&rendered, &fetched))?;
         record.write(&workspace)?;
-        Ok((workspace, record))
+        Ok(Ready { workspace, record, request: resolved.request, lost })
     }
 
     /// Refuses what is harmful and not approved, and asks where a person wants to be asked.
@@ -349,10 +361,10 @@ fn stays_in_place(before: &Record, now: &Record) -> Result<(), WorkError> {
 }
 
 /// Import blocks for objects that exist and are not in the state.
-fn imports(imports: &BTreeMap<String, String>) -> Option<Contents> {
-    let blocks: Vec<_> = imports.iter().map(|(to, id)| json!({ "to": to, "id": id })).collect();
+fn imports(lost: &[Lost]) -> Option<Contents> {
+    let blocks: Vec<_> = lost.iter().map(|it| json!({ "to": it.address, "id": it.id })).collect();
     let text = json!({ "import": blocks }).to_string();
-    (!imports.is_empty()).then(|| Contents::plain(text.into_bytes()))
+    (!lost.is_empty()).then(|| Contents::plain(text.into_bytes()))
 }
 
 /// How many objects a workspace manages, as far as its state tells.

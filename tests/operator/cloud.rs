@@ -7,6 +7,7 @@ use std::{
 };
 
 use capt::aws::Cloud;
+use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -68,10 +69,36 @@ impl LocalAws {
         (calls.len(), refused)
     }
 
+    /// How often an operation was called, of whatever service.
+    pub(crate) async fn calls_of(&self, operation: &str) -> usize {
+        self.since(0).await.0.iter().filter(|it| it.operation == operation).count()
+    }
+
+    /// What was called after the call of this number, oldest first; and the number of the last one.
+    pub(crate) async fn since(&self, seq: u64) -> (Vec<Call>, u64) {
+        let all = self.admin("GET", &format!("calls?since={seq}"), &Value::Null).await;
+        (serde_json::from_value(all["calls"].clone()).unwrap(), all["total"].as_u64().unwrap())
+    }
+
     /// Names of the Fargate profiles that exist.
     pub(crate) async fn profiles(&self) -> Vec<String> {
         let all = self.inventory().await;
         all.iter().filter_map(|it| it.strip_prefix("eks/fargate-profile/")).map(str::to_owned).collect()
+    }
+}
+
+/// A call of the local AWS.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Call {
+    pub(crate) operation: String,
+    pub(crate) status: u16,
+}
+
+impl Call {
+    /// Whether it was to change something.
+    pub(crate) fn changes(&self) -> bool {
+        let reads = ["Describe", "List", "Get", "AssumeRole", "Decode"];
+        !reads.iter().any(|it| self.operation.starts_with(it))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whole clusters: Cluster, `CAPTCluster` and `CAPTControlPlane` in, a VPC, an EKS cluster and Fargate profiles out.
 
+use std::{collections::BTreeMap, fs, path::PathBuf};
+
 use capt::api::{CaptCluster, CaptControlPlane, Phase, WorkspaceTemplateApply};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -9,7 +11,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    cloud::{LONG, LocalAws},
+    cloud::{Call, LONG, LocalAws},
+    core::example,
+    coverage::Watch,
+    disasters::kill_terraforms,
+    engine::Scripted,
     stage::{Stage, condition},
 };
 
@@ -36,7 +42,9 @@ pub(crate) fn profile(name: &str, namespace: &str) -> Value {
 
 pub(crate) async fn apply(stage: &Stage, objects: &Value) {
     for object in objects.as_array().unwrap() {
-        stage.apply_value(object.clone()).await;
+        let mut object = object.clone();
+        object["metadata"]["namespace"] = json!(stage.home);
+        stage.apply_value(object).await;
     }
 }
 
@@ -55,7 +63,7 @@ fn all_profiles_ready(object: &CaptControlPlane) -> bool {
 }
 
 pub(crate) async fn change(stage: &Stage, name: &str, spec: Value) {
-    let api = stage.api::<CaptControlPlane>("default");
+    let api = stage.api::<CaptControlPlane>(stage.home);
     api.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await.unwrap();
 }
 
@@ -77,16 +85,61 @@ async fn handed_out(stage: &Stage, cluster: &str) -> kube::Client {
     kube::Client::try_from(config).unwrap()
 }
 
+/// The workspaces of everybody, by name, with the id of their last run.
+pub(crate) async fn last_runs(stage: &Stage) -> BTreeMap<String, String> {
+    let all = stage.api::<WorkspaceTemplateApply>("default").list(&ListParams::default()).await.unwrap();
+    let run = |it: &WorkspaceTemplateApply| {
+        let run = it.status.clone().unwrap_or_default().run;
+        run.filter(|it| it.finished_at.is_some()).map(|it| it.id).unwrap_or_default()
+    };
+    all.items.iter().map(|it| (it.name_any(), run(it))).collect()
+}
+
+/// Everything that terraform reads in the directories of all workspaces.
+fn rendered(stage: &Stage) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for workspace in fs::read_dir(stage.data().join("workspaces/default")).unwrap().flatten() {
+        for file in fs::read_dir(workspace.path()).unwrap().flatten() {
+            let name = file.file_name().into_string().unwrap();
+            if [".tf", ".tf.json", ".tfvars", ".tfvars.json"].iter().any(|it| name.ends_with(it)) {
+                let place = file.path().strip_prefix(stage.data()).unwrap().to_owned();
+                found.insert(place, fs::read(file.path()).unwrap());
+            }
+        }
+    }
+    found
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_lives_its_whole_life() {
+async fn p8_p9_p10_p22_a_cluster_lives_its_whole_life() {
     let aws = LocalAws::start();
     let empty = aws.inventory().await;
+    let terraform = Scripted::real();
     let mut stage = Stage::idle(aws.cloud()).await;
+    stage.engine = Some(terraform.path());
     stage.start().await;
-
-    // Create.
-    apply(&stage, &objects("demo", &json!([profile("apps", "apps")]))).await;
+    stage.apply(&example("quickstart.yaml")).await;
     let made = ready(&stage, "demo").await;
+    is_what_the_contract_asks_for(&stage, &made).await;
+    p22_the_same_spec_is_rendered_alike_and_changes_nothing(&mut stage, &aws, &terraform).await;
+
+    p8_a_rotation_leaves_no_instant_uncovered(&mut stage, &aws).await;
+    p8_order_means_nothing(&stage, &aws).await;
+
+    change(&stage, "demo", json!({ "version": "v1.34.0" })).await;
+    let upgraded = |it: &CaptControlPlane| {
+        let version = it.status.clone().unwrap_or_default().version;
+        is_ready(it) && version.is_some_and(|version| version.trim_start_matches('v').starts_with("1.34"))
+    };
+    stage.until("demo", LONG, "upgraded", upgraded).await;
+    p9_a_profile_that_fails_is_replaced(&stage, &aws).await;
+    p10_everything_goes_in_its_order_whatever_is_deleted_first(&stage, &aws).await;
+    assert_eq!(aws.inventory().await, empty, "nothing is left");
+    stage.stop().await;
+}
+
+/// What Cluster API reads, and a kubeconfig that works.
+async fn is_what_the_contract_asks_for(stage: &Stage, made: &CaptControlPlane) {
     let network = stage.api::<CaptCluster>("default").get("demo").await.unwrap();
     let network = network.status.unwrap();
     assert_eq!(network.ready, Some(true));
@@ -95,65 +148,147 @@ async fn a_cluster_lives_its_whole_life() {
     let endpoint = made.spec.control_plane_endpoint.clone().unwrap();
     assert!(!endpoint.host.contains("://") && endpoint.port > 0, "{endpoint:?}");
     assert_eq!(network.endpoint.as_deref(), Some(endpoint.host.as_str()));
-    let client = handed_out(&stage, "demo").await;
+    let client = handed_out(stage, "demo").await;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
     assert!(!namespaces.list(&ListParams::default()).await.unwrap().items.is_empty(), "the kubeconfig works");
+}
 
-    // Add a profile.
-    let two = json!([profile("apps", "apps"), profile("jobs", "jobs")]);
-    change(&stage, "demo", json!({ "additionalFargateProfiles": two })).await;
-    ready(&stage, "demo").await;
-    assert!(aws.profiles().await.iter().any(|it| it.ends_with("jobs")), "{:?}", aws.profiles().await);
+/// On an empty disk everything is rendered and looked at anew.
+async fn p22_the_same_spec_is_rendered_alike_and_changes_nothing(
+    stage: &mut Stage,
+    aws: &LocalAws,
+    terraform: &Scripted,
+) {
+    let (before, runs, (_, seq)) = (rendered(stage), last_runs(stage).await, aws.since(0).await);
+    let applies = terraform.begun("apply");
+    assert!(runs.len() == 4 && before.len() > runs.len(), "{:?}", before.keys());
+    stage.stop().await;
+    fs::remove_dir_all(stage.data()).unwrap();
+    stage.start().await;
+    stage
+        .eventually(LONG, "everything was looked at again", async || {
+            let now = last_runs(stage).await;
+            now.iter().all(|(name, id)| !id.is_empty() && runs.get(name) != Some(id))
+        })
+        .await;
+    let after = rendered(stage);
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    for (path, bytes) in &before {
+        assert!(after[path] == *bytes, "{} differs", path.display());
+    }
+    let changes: Vec<_> = aws.since(seq).await.0.into_iter().filter(Call::changes).collect();
+    assert!(changes.is_empty(), "AWS was changed: {changes:?}");
+    assert_eq!(terraform.begun("apply"), applies, "there was nothing to apply");
+}
 
-    // Change its selectors: another profile takes its place, and only then it goes.
-    let other = json!([profile("apps", "apps"), profile("jobs", "batch")]);
-    change(&stage, "demo", json!({ "additionalFargateProfiles": other })).await;
-    let rotated = |it: &CaptControlPlane| {
-        let status = it.status.clone().unwrap_or_default();
-        let jobs = status.fargate_profile_statuses.iter().find(|it| it.name == "jobs").cloned();
-        all_profiles_ready(it)
-            && jobs.and_then(|it| it.profile_name).is_some_and(|name| name.starts_with("jobs-"))
-    };
-    stage.until("demo", LONG, "rotated", rotated).await;
+fn jobs_rotated(it: &CaptControlPlane) -> bool {
+    let status = it.status.clone().unwrap_or_default();
+    let jobs = status.fargate_profile_statuses.iter().find(|it| it.name == "jobs").cloned();
+    all_profiles_ready(it)
+        && jobs.and_then(|it| it.profile_name).is_some_and(|name| name.starts_with("jobs-"))
+}
+
+/// The profile `jobs` of the example, with one more namespace; in one order or the other.
+fn wider_jobs(swapped: bool) -> Value {
+    let labels = json!({"capt.x-k8s.io/compute": "fargate"});
+    let mut selectors = vec![json!({"namespace": "jobs-*", "labels": labels}), json!({"namespace": "batch"})];
+    if swapped {
+        selectors.reverse();
+    }
+    json!({"name": "jobs", "selectors": selectors})
+}
+
+/// The operator and its terraform are killed in the middle of it.
+async fn p8_a_rotation_leaves_no_instant_uncovered(stage: &mut Stage, aws: &LocalAws) {
+    aws.admin("POST", "timing", &json!({"profile_create_ms": 4000})).await;
+    let watch = Watch::start(&aws.cloud(), "demo").await;
+    let other = json!([profile("apps", "apps"), wider_jobs(false)]);
+    change(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
+    stage
+        .eventually(LONG, "the new one is being made", async || {
+            aws.profiles().await.iter().any(|it| it.contains("/jobs-"))
+        })
+        .await;
+    stage.abort().await;
+    kill_terraforms(&stage.data());
+    stage.start().await;
+    stage.until("demo", LONG, "rotated", jobs_rotated).await;
+    let seen = watch.end().await;
+    seen.covered("jobs-*");
+    seen.covered("apps");
+    assert!(seen.had(&[("jobs-", "CREATING"), ("jobs", "ACTIVE")]), "both were there at one instant");
     let left: Vec<String> = aws.profiles().await.into_iter().filter(|it| it.contains("jobs")).collect();
     assert_eq!(left.len(), 1, "{left:?}");
+    aws.admin("POST", "timing", &json!({"profile_create_ms": 1000})).await;
+}
 
-    // Upgrade by one minor version.
-    change(&stage, "demo", json!({ "version": "v1.33.0" })).await;
-    let upgraded = |it: &CaptControlPlane| {
-        let version = it.status.clone().unwrap_or_default().version;
-        is_ready(it) && version.is_some_and(|version| version.trim_start_matches('v').starts_with("1.33"))
-    };
-    stage.until("demo", LONG, "upgraded", upgraded).await;
+async fn p8_order_means_nothing(stage: &Stage, aws: &LocalAws) {
+    let (runs, (_, seq)) = (last_runs(stage).await, aws.since(0).await);
+    let other = json!([wider_jobs(true), profile("apps", "apps")]);
+    change(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
+    stage
+        .eventually(LONG, "the workspace of jobs was looked at", async || {
+            let now = last_runs(stage).await;
+            let name = "demo-jobs-fargate-apply";
+            !now[name].is_empty() && now[name] != runs[name]
+        })
+        .await;
+    ready(stage, "demo").await;
+    let changes: Vec<_> = aws.since(seq).await.0.into_iter().filter(Call::changes).collect();
+    assert!(changes.is_empty(), "{changes:?}");
+}
 
-    // A profile breaks in EKS, and heals.
+async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
+    let (_, seq) = aws.since(0).await;
     let issue = json!([{"code": "InternalFailure", "message": "out of order", "resourceIds": []}]);
     let broken = json!({"cluster": "demo", "profile": "web", "status": "CREATE_FAILED", "issues": issue, "next": true});
     aws.admin("POST", "eks/profile-state", &broken).await;
-    let three = json!([profile("apps", "apps"), profile("jobs", "batch"), profile("web", "web")]);
-    change(&stage, "demo", json!({ "additionalFargateProfiles": three })).await;
-    let healed = ready(&stage, "demo").await;
-    let web =
-        healed.status.unwrap().fargate_profile_statuses.into_iter().find(|it| it.name == "web").unwrap();
-    assert!(web.ready, "{web:?}");
+    let three = json!([wider_jobs(true), profile("apps", "apps"), profile("web", "web")]);
+    change(stage, "demo", json!({ "additionalFargateProfiles": three })).await;
+    let is_told = |it: &WorkspaceTemplateApply| it.status.as_ref().is_some_and(|it| it.last_error.is_some());
+    let told =
+        stage.until("demo-web-fargate-apply", LONG, "told of its failure", is_told).await.status.unwrap();
+    let error = told.last_error.unwrap();
+    assert!(
+        error.message.contains("CREATE_FAILED") && error.message.contains("InternalFailure"),
+        "{error:?}"
+    );
+    assert!(error.retry_at.is_some(), "it is tried again after a while");
+    let healed = ready(stage, "demo").await;
+    let all = healed.status.unwrap().fargate_profile_statuses;
+    let web = all.into_iter().find(|it| it.name == "web").unwrap();
+    assert!(web.ready && web.profile_name.as_ref().is_some_and(|it| it.starts_with("web-")), "{web:?}");
+    let calls = aws.since(seq).await.0;
+    let count = |operation: &str| calls.iter().filter(|it| it.operation == operation).count();
+    assert_eq!((count("CreateFargateProfile"), count("DeleteFargateProfile")), (2, 1), "{calls:?}");
+    assert!(!aws.profiles().await.contains(&"demo/web".to_owned()), "the broken one is gone");
+}
 
-    // Everything is deleted at once, in no order.
-    delete_everything(&stage).await;
+/// Deleted at once, in no order.
+async fn p10_everything_goes_in_its_order_whatever_is_deleted_first(stage: &Stage, aws: &LocalAws) {
+    let (_, seq) = aws.since(0).await;
+    delete_everything(stage).await;
     stage.until_gone::<CaptControlPlane>("demo", LONG).await;
     stage.until_gone::<CaptCluster>("demo", LONG).await;
+    let workspaces = stage.api::<WorkspaceTemplateApply>("default");
     stage
         .eventually(LONG, "all workspaces are gone", async || {
-            stage
-                .api::<WorkspaceTemplateApply>("default")
-                .list(&ListParams::default())
-                .await
-                .unwrap()
-                .items
-                .is_empty()
+            workspaces.list(&ListParams::default()).await.unwrap().items.is_empty()
         })
         .await;
-    assert_eq!(aws.inventory().await, empty, "nothing is left");
-    stage.stop().await;
+    let calls = aws.since(seq).await.0;
+    let refused: Vec<_> = calls.iter().filter(|it| it.changes() && it.status >= 400).collect();
+    assert!(refused.is_empty(), "{refused:?}");
+    let order: Vec<&str> = calls.iter().map(|it| it.operation.as_str()).collect();
+    let places = |wanted: &str| -> Vec<usize> {
+        order.iter().enumerate().filter(|(_, it)| **it == wanted).map(|(at, _)| at).collect()
+    };
+    let (profiles, addons) = (places("DeleteFargateProfile"), places("DeleteAddon"));
+    let (cluster, vpc) = (places("DeleteCluster"), places("DeleteVpc"));
+    assert_eq!((profiles.len(), cluster.len(), vpc.len()), (4, 1, 1), "{order:?}");
+    // Three that were asked for, the addons, the cluster's own profile, the cluster, the network.
+    assert!(profiles[2] < addons[0] && addons[addons.len() - 1] < profiles[3], "{order:?}");
+    assert!(profiles[3] < cluster[0] && cluster[0] < vpc[0], "{order:?}");
 }
 
 /// Every object that we know of, the wrong ones first.

@@ -8,8 +8,19 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod bad_input;
 mod cloud;
 mod clusters;
+mod core;
+mod coverage;
 mod disasters;
+mod engine;
+mod examples;
+mod leftovers;
+mod pauses;
+mod profiles;
+mod promptness;
 mod stage;
+mod trouble;
+mod turns;
 mod workspaces;

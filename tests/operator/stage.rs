@@ -41,11 +41,15 @@ pub(crate) struct Stage {
     pub(crate) dir: TempDir,
     pub(crate) cloud: Cloud,
     pub(crate) settings: Settings,
+    /// Another terraform than the one that is found.
+    pub(crate) engine: Option<PathBuf>,
+    /// The namespace whose objects are waited for.
+    pub(crate) home: &'static str,
     running: Option<Running>,
 }
 
 /// An operator on threads of its own, so that it can be killed with everything that it spawned.
-struct Running {
+pub(crate) struct Running {
     stop: CancellationToken,
     work: JoinHandle<anyhow::Result<()>>,
     runtime: Runtime,
@@ -68,13 +72,28 @@ impl Stage {
         writer.install_crds(&crds()).await.unwrap();
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD).unwrap();
         writer.install_crds(&[cluster]).await.unwrap();
-        Self { kube, dir: tempfile::tempdir().unwrap(), cloud, settings: settings(), running: None }
+        until_served(&kube.client()).await;
+        Self {
+            kube,
+            dir: tempfile::tempdir().unwrap(),
+            cloud,
+            settings: settings(),
+            engine: None,
+            home: "default",
+            running: None,
+        }
     }
 
     /// Starts the operator in the data directory of this stage.
     pub(crate) async fn start(&mut self) {
+        self.running = Some(self.launch(self.data()).await);
+    }
+
+    /// An operator with a disk of its own, as another pod has it.
+    pub(crate) async fn launch(&self, data: PathBuf) -> Running {
         let outer = outer(self.dir.path());
-        let engine = find_engine(&outer, None).await.unwrap();
+        let engine = self.engine.as_ref().map(|path| path.display().to_string());
+        let engine = find_engine(&outer, engine.as_deref()).await.unwrap();
         let around = Around {
             setting: None,
             env: &outer.env,
@@ -86,7 +105,7 @@ impl Stage {
         let surroundings = Surroundings {
             client: self.kube.client_of(embedded_kube::auth::admin(), "capt-operator"),
             outer,
-            data: self.data(),
+            data,
             engine,
             cli_config: found.cli_config_text(),
             cloud: self.cloud.clone(),
@@ -97,15 +116,13 @@ impl Stage {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let work = runtime.spawn(operator::run(surroundings, self.settings.clone(), stop.clone()));
-        self.running = Some(Running { stop, work, runtime });
+        Running { stop, work, runtime }
     }
 
     /// Ends the operator as a signal would; terraform goes on.
     pub(crate) async fn stop(&mut self) {
-        if let Some(Running { stop, work, runtime }) = self.running.take() {
-            stop.cancel();
-            work.await.unwrap().unwrap();
-            end(runtime).await;
+        if let Some(running) = self.running.take() {
+            running.stop().await;
         }
     }
 
@@ -164,7 +181,7 @@ impl Stage {
     }
 
     pub(crate) async fn workspace(&self, name: &str) -> WorkspaceTemplateApply {
-        self.api::<WorkspaceTemplateApply>("default").get(name).await.unwrap()
+        self.api::<WorkspaceTemplateApply>(self.home).get(name).await.unwrap()
     }
 
     /// Waits until an object is as it should be; its last form is shown if it never is.
@@ -179,7 +196,7 @@ impl Stage {
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, begun) = (self.api::<K>("default"), Instant::now());
+        let (api, begun) = (self.api::<K>(self.home), Instant::now());
         let mut last = None;
         while begun.elapsed() < patience {
             self.still_works();
@@ -200,7 +217,7 @@ impl Stage {
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, begun) = (self.api::<K>("default"), Instant::now());
+        let (api, begun) = (self.api::<K>(self.home), Instant::now());
         let mut last = None;
         while begun.elapsed() < patience {
             self.still_works();
@@ -236,6 +253,31 @@ impl Stage {
     fn still_works(&self) {
         if let Some(running) = &self.running {
             assert!(!running.work.is_finished(), "the operator ended by itself");
+        }
+    }
+}
+
+impl Running {
+    /// Ends it as a signal would.
+    pub(crate) async fn stop(self) {
+        let Self { stop, work, runtime } = self;
+        stop.cancel();
+        work.await.unwrap().unwrap();
+        end(runtime).await;
+    }
+}
+
+/// A kind is served a moment after its definition was taken.
+async fn until_served(client: &Client) {
+    let kinds = [
+        ("cluster.x-k8s.io", "v1beta2", "Cluster"),
+        ("controlplane.cluster.x-k8s.io", "v1beta1", "CAPTControlPlane"),
+        ("infrastructure.cluster.x-k8s.io", "v1beta1", "CAPTCluster"),
+    ];
+    for (group, version, kind) in kinds {
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        while kube::discovery::pinned_kind(client, &kind).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }

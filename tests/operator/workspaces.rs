@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, condition};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
-const TEMPLATE: &str = r#"
+pub(crate) const TEMPLATE: &str = r#"
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: WorkspaceTemplate
 metadata: {name: greeter, namespace: default}
@@ -42,12 +42,12 @@ spec:
   variables: {greeting: hello}
 "#;
 
-fn is_ready(object: &WorkspaceTemplateApply) -> bool {
+pub(crate) fn is_ready(object: &WorkspaceTemplateApply) -> bool {
     let status = object.status.clone().unwrap_or_default();
     condition(&status.conditions, "Ready", "True") && condition(&status.conditions, "Synced", "True")
 }
 
-async fn ready(stage: &Stage, name: &str) -> WorkspaceTemplateApply {
+pub(crate) async fn ready(stage: &Stage, name: &str) -> WorkspaceTemplateApply {
     stage.until(name, PATIENCE, "ready", is_ready).await
 }
 
@@ -119,10 +119,19 @@ async fn on_an_empty_disk_the_kept_state_comes_back_and_nothing_is_made_twice() 
 
 /// A workspace that writes its name to a file when it is made and when it is destroyed.
 fn recorder(stage: &Stage, namespace: &str, name: &str, more: &Value) -> Value {
+    let mut objects = recorder_with(stage, namespace, name, more, 0);
+    let module = &mut objects[0]["spec"]["template"]["spec"]["forProvider"]["module"];
+    // Only the order of whole things is of interest.
+    *module = json!(module.as_str().unwrap().replace(&format!("echo begun {name}"), "true"));
+    objects
+}
+
+/// One that writes also when it begins, and takes some seconds for it.
+pub(crate) fn recorder_with(stage: &Stage, namespace: &str, name: &str, more: &Value, seconds: u32) -> Value {
     let log = stage.dir.path().join("log");
     let module = format!(
         "resource \"terraform_data\" \"it\" {{\n  \
-           provisioner \"local-exec\" {{\n    command = \"echo made {name} >> {log}\"\n  }}\n  \
+           provisioner \"local-exec\" {{\n    command = \"echo begun {name} >> {log}; sleep {seconds}; echo made {name} >> {log}\"\n  }}\n  \
            provisioner \"local-exec\" {{\n    when    = destroy\n    command = \"echo gone {name} >> {log}\"\n  }}\n}}\n\
          output \"it\" {{ value = terraform_data.it.id }}\n",
         log = log.display()
@@ -154,7 +163,7 @@ async fn apply_all(stage: &Stage, objects: Value) {
     }
 }
 
-fn log(stage: &Stage) -> Vec<String> {
+pub(crate) fn log(stage: &Stage) -> Vec<String> {
     let text = std::fs::read_to_string(stage.dir.path().join("log")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }

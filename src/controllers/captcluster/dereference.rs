@@ -10,7 +10,6 @@ use crate::{
         Context,
         cluster::{self, ClusterView},
         family::Family,
-        workspace::text_output,
     },
     k8s::K8sError,
 };
@@ -112,12 +111,14 @@ async fn template_names_secret(object: &CaptCluster, ctx: &Context) -> Result<Op
 
 /// A template may call all its outputs sensitive; then only the Secret has them.
 async fn hidden_vpc_id(apply: &WorkspaceTemplateApply, ctx: &Context) -> Result<Option<String>, K8sError> {
-    let secret = apply.status.as_ref().and_then(|status| status.connection_secret_ref.as_ref());
-    let Some(SecretRef { name, namespace }) = secret.filter(|_| text_output(apply, "vpc_id").is_none())
-    else {
-        return Ok(None);
-    };
+    let status = apply.status.as_ref();
+    // One that everybody may see is not hidden, of whatever type it is.
+    let is_seen = status.is_some_and(|status| status.outputs.contains_key("vpc_id"));
+    let secret = status.and_then(|status| status.connection_secret_ref.as_ref()).filter(|_| !is_seen);
+    let Some(SecretRef { name, namespace }) = secret else { return Ok(None) };
     let found: Option<Secret> = ctx.kube.get(Some(namespace), name).await?;
     let bytes = found.and_then(|secret| secret.data?.remove("vpc_id"));
-    Ok(bytes.and_then(|bytes| String::from_utf8(bytes.0).ok()).filter(|text| !text.is_empty()))
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes.0).ok());
+    // Anything else than a text is JSON there.
+    Ok(text.filter(|text| !text.is_empty() && !text.starts_with(['[', '{', '"'])))
 }

@@ -52,7 +52,7 @@ async fn complete(rig: &Rig, spec: Value) -> Value {
 
 /// P1, and the whole way: owner, workspace, latch; and not one write to a Cluster.
 #[tokio::test]
-async fn a_network_comes_to_be_without_a_write_to_its_cluster() {
+async fn p1_a_network_comes_to_be_without_a_write_to_its_cluster() {
     let rig = Rig::start().await;
     rig.run_captcluster();
     let cluster = owned(&rig, plain()).await;
@@ -285,7 +285,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// P2: whatever happens to the workspace, the latch closes once and never opens.
 #[test]
-fn the_latch_never_opens_whatever_the_workspace_says() {
+fn p2_the_latch_never_opens_whatever_the_workspace_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rig = runtime.block_on(async {
         let rig = Rig::start().await;

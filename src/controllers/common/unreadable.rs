@@ -5,7 +5,7 @@
 
 use kube::{
     Resource,
-    core::{ApiResource, ObjectMeta, PartialObjectMeta, error_boundary::InvalidObject},
+    core::{ApiResource, DeserializeGuard, ObjectMeta, PartialObjectMeta, error_boundary::InvalidObject},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -43,6 +43,11 @@ where
         PartialObjectMeta::<K> { types: None, metadata: raw.metadata, _phantom: std::marker::PhantomData };
     ctx.kube.write_status(&object, old.as_ref(), &new).await?;
     Ok(())
+}
+
+/// Those of a list that can be read: one that cannot must not keep us from the others. It is told by itself.
+pub fn readable<K>(all: Vec<DeserializeGuard<K>>) -> Vec<K> {
+    all.into_iter().filter_map(|it| it.0.ok()).collect()
 }
 
 /// What must not be lost of a status that makes no sense.

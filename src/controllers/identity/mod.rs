@@ -25,7 +25,7 @@ use crate::{
         names,
     },
     aws::{Account, Sessions, account},
-    controllers::common::{self, drive, identity::principal},
+    controllers::common::{self, drive, identity::principal, unreadable::readable},
     k8s::{
         K8sError, News,
         conditions::{self, Said},
@@ -141,8 +141,8 @@ async fn secret(valid: &ValidatedIdentity, ctx: &Context) -> Result<Option<Secre
 /// Names of the workspaces that act as an identity, or did in their last run.
 async fn users(object: &CaptIdentity, ctx: &Context) -> Result<Vec<String>, K8sError> {
     let name = object.name_any();
-    let all: Vec<WorkspaceTemplateApply> =
-        ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
+    let all = ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
+    let all = readable::<WorkspaceTemplateApply>(all);
     let uses = |it: &&WorkspaceTemplateApply| {
         let asked = it.spec.identity_ref.as_ref();
         let used = it.status.as_ref().and_then(|status| status.identity_ref.as_ref());

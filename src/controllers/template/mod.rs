@@ -28,7 +28,7 @@ use crate::{
         names,
     },
     blueprint::Key,
-    controllers::common::{self, drive, gate::passes},
+    controllers::common::{self, drive, gate::passes, unreadable::readable},
     k8s::{
         K8sError, News,
         conditions::{self, Said},
@@ -103,7 +103,8 @@ async fn reconcile(
 /// Lets a template go that nobody uses. The API server is asked once more: what a watch told may be old.
 async fn let_go(object: &WorkspaceTemplate, ctx: &Context) -> Result<(), K8sError> {
     let namespace = ctx.common.settings.namespace.as_deref();
-    let all: Vec<WorkspaceTemplateApply> = ctx.common.kube.list(namespace, "").await?;
+    // One that cannot be read was counted by the watch, which needs no more of it than the name of its template.
+    let all = readable::<WorkspaceTemplateApply>(ctx.common.kube.list(namespace, "").await?);
     let me = key(object);
     if all.iter().all(|it| template_of(it) != Some(me.clone())) {
         ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;

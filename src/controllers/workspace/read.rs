@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     api::{WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types},
+    controllers::common::unreadable::readable,
     k8s::{K8sError, Kube, conditions, references},
     model::{ObjectKey, names},
 };
@@ -144,7 +145,7 @@ pub async fn dependents(
     scope: Option<&str>,
     object: &WorkspaceTemplateApply,
 ) -> Result<Vec<String>, K8sError> {
-    let all: Vec<WorkspaceTemplateApply> = kube.list(scope, "").await?;
+    let all = readable::<WorkspaceTemplateApply>(kube.list(scope, "").await?);
     let others = all.iter().filter(|other| other.uid() != object.uid());
     let mut names: Vec<String> = others
         .filter(|other| !other.finalizers().is_empty() && stands_on(other, object))

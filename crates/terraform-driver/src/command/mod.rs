@@ -156,6 +156,13 @@ impl<'a> Commands<'a> {
         Ok(self.invocation(["untaint", "-no-color"]).with([self.lock_timeout(), address]))
     }
 
+    /// Gives an object of the state another address.
+    pub fn state_mv(&self, from: &str, to: &str) -> Result<Invocation, ArgsError> {
+        let from = args::operand("resource address", from)?;
+        let to = args::operand("resource address", to)?;
+        Ok(self.invocation(["state", "mv", "-no-color"]).with([self.lock_timeout(), from, to]))
+    }
+
     /// Takes an object that exists into the state.
     pub fn import(&self, address: &str, id: &str) -> Result<Invocation, ArgsError> {
         let address = args::operand("resource address", address)?;

@@ -89,6 +89,10 @@ fn every_command_line_is_exactly_this() {
                 "terraform untaint -no-color -lock-timeout=30s module.a.aws_eks_cluster.this[0]",
             ),
             (
+                commands.state_mv("aws_vpc.this", "aws_vpc.old").unwrap(),
+                "terraform state mv -no-color -lock-timeout=30s aws_vpc.this aws_vpc.old",
+            ),
+            (
                 commands.import("aws_vpc.this", "vpc-1").unwrap(),
                 "terraform import -input=false -no-color -lock-timeout=30s aws_vpc.this vpc-1",
             ),
@@ -185,6 +189,7 @@ fn an_operand_is_refused_unless_it_is_the_value_of_the_option_before_it() {
 fn an_address_that_looks_like_an_option_is_refused() {
     with_args(UserArgs::default(), |commands| {
         assert!(commands.untaint("-state=/etc/passwd").is_err());
+        assert!(commands.state_mv("aws_vpc.this", "-state=/etc/passwd").is_err());
         assert!(commands.import("aws_vpc.this", "-json").is_err());
         assert!(commands.state_push("").is_err());
     });

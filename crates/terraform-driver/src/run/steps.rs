@@ -176,6 +176,21 @@ impl Driver {
         if code == 0 { Ok(()) } else { Err(failed(Phase::Settling, heard)) }
     }
 
+    /// Gives an object of the state another address; one that the configuration does not know is destroyed by the next
+    /// apply.
+    pub async fn readdress(&self, job: &Job<'_>, from: &str, to: &str) -> Result<(), StepError> {
+        let moving = self.commands(job)?.state_mv(from, to)?;
+        let (code, heard) = self.command(job, Phase::Settling, moving).await?;
+        if code == 0 { Ok(()) } else { Err(failed(Phase::Settling, heard)) }
+    }
+
+    /// Takes an object that exists into the state.
+    pub async fn import(&self, job: &Job<'_>, address: &str, id: &str) -> Result<(), StepError> {
+        let import = self.commands(job)?.import(address, id)?;
+        let (code, heard) = self.command(job, Phase::Settling, import).await?;
+        if code == 0 { Ok(()) } else { Err(failed(Phase::Settling, heard)) }
+    }
+
     fn init_record(&self, job: &Job<'_>, digests: &Digests) -> Result<InitRecord, FileError> {
         let root = job.workspace.root();
         let lock = read_optional(&root.join(".terraform.lock.hcl"))?.unwrap_or_default();

@@ -240,7 +240,7 @@ proptest! {
     /// P2, for the pure step: once closed, the latch stays closed, whatever happens; and it closes only for a network
     /// that is there.
     #[test]
-    fn the_latch_never_opens(states in prop::collection::vec((anything(), 0..4_u8), 1..20)) {
+    fn p2_the_latch_never_opens(states in prop::collection::vec((anything(), 0..4_u8), 1..20)) {
         let mut status = CaptClusterStatus::default();
         let mut was_there = false;
         for (state, event) in states {

@@ -9,7 +9,7 @@ async fn nothing_happens(rig: &Rig) {
 }
 
 #[tokio::test]
-async fn nothing_is_made_before_a_cluster_owns_the_network() {
+async fn p3_nothing_is_made_before_a_cluster_owns_the_network() {
     let rig = Rig::start().await;
     rig.run_captcluster();
     let cluster = rig.cluster("demo").await;
@@ -31,7 +31,7 @@ async fn nothing_is_made_before_a_cluster_owns_the_network() {
 }
 
 #[tokio::test]
-async fn a_cluster_of_the_same_name_with_another_uid_is_not_the_owner() {
+async fn p3_a_cluster_of_the_same_name_with_another_uid_is_not_the_owner() {
     let rig = Rig::start().await;
     let mut cluster = rig.cluster("demo").await;
     cluster["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555");
@@ -62,7 +62,7 @@ async fn what_somebody_else_manages_is_not_even_given_a_status() {
 }
 
 #[tokio::test]
-async fn a_paused_network_gets_one_condition_and_goes_on_within_seconds() {
+async fn p15_a_paused_network_gets_one_condition_and_goes_on_within_seconds() {
     let rig = Rig::start().await;
     rig.run_captcluster();
     let cluster = rig.cluster("demo").await;
@@ -80,7 +80,7 @@ async fn a_paused_network_gets_one_condition_and_goes_on_within_seconds() {
 }
 
 #[tokio::test]
-async fn a_paused_network_is_not_deleted() {
+async fn p15_a_paused_network_is_not_deleted() {
     let rig = Rig::start().await;
     rig.run_captcluster();
     complete(&rig, plain()).await;

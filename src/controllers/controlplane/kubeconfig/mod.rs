@@ -6,6 +6,8 @@
 //! | `<cluster>-user-kubeconfig` | people: their own credentials, by the tools of AWS |
 //! | `<cluster>-ca` | whoever checks the API server's certificate; upstream's `<control plane>-ca` is kept instead |
 
+#[cfg(test)]
+mod day;
 pub(crate) mod text;
 mod when;
 
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secret_for_programs_is_exactly_what_cluster_api_asks_for() {
+    fn p18_the_secret_for_programs_is_exactly_what_cluster_api_asks_for() {
         let secret = with(&access(), "p", |facts| for_programs(facts, &made("2026-11-01T10:00:00Z")));
         assert_eq!(secret.name_any(), "demo-kubeconfig");
         assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_day_of_24_hours_a_token_is_always_good_for_three_minutes_and_not_written_more_than_needed() {
+    fn p18_on_a_day_of_24_hours_a_token_is_always_good_for_three_minutes_and_not_written_more_than_needed() {
         let (written, least) = day(|_| 14 * 60);
         assert!(least >= 180, "{least}");
         // Every nine minutes, and not more often.

@@ -369,7 +369,7 @@ impl Life {
 
 proptest! {
     #[test]
-    fn the_latch_never_opens_again_whatever_happens(events in proptest::collection::vec(event(), 1..60)) {
+    fn p2_the_latch_never_opens_again_whatever_happens(events in proptest::collection::vec(event(), 1..60)) {
         let mut life = Life { object: plain(), seen: seen(), look: Look::default() };
         let mut closed = false;
         for event in &events {

@@ -48,7 +48,7 @@ async fn profiles_go_before_the_cluster_and_secrets_after_it() {
 }
 
 #[tokio::test]
-async fn a_destroy_that_fails_keeps_everything_and_is_told() {
+async fn p9_a_destroy_that_fails_keeps_everything_and_is_told() {
     let world = ready().await;
     let error = json!({"class": "Unknown", "code": "InternalFailure", "address": "aws_eks_fargate_profile.this",
         "message": "unexpected state 'DELETE_FAILED'", "retryAt": "2036-11-01T10:10:00Z"});
@@ -66,7 +66,7 @@ async fn a_destroy_that_fails_keeps_everything_and_is_told() {
 }
 
 #[tokio::test]
-async fn it_goes_without_its_cluster_and_while_its_namespace_goes() {
+async fn p10_it_goes_without_its_cluster_and_while_its_namespace_goes() {
     let world = ready().await;
     world.rig.delete("Cluster", "demo").await;
     let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
@@ -78,7 +78,7 @@ async fn it_goes_without_its_cluster_and_while_its_namespace_goes() {
 }
 
 #[tokio::test]
-async fn a_foreground_deletion_ends() {
+async fn p10_a_foreground_deletion_ends() {
     let world = ready().await;
     let params =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };

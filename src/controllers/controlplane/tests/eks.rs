@@ -79,7 +79,7 @@ async fn a_failure_of_terraform_is_told_with_everything_that_helps() {
 }
 
 #[tokio::test]
-async fn what_passes_by_itself_never_fails() {
+async fn p6_what_passes_by_itself_never_fails() {
     let world = World::with(json!({"version": "1.33"})).await;
     let error =
         json!({"class": "Wait", "code": "ResourceInUseException", "message": "an update is in progress"});

@@ -43,7 +43,7 @@ async fn it_waits_for_its_owner_and_for_the_network_and_makes_nothing_before() {
 }
 
 #[tokio::test]
-async fn an_owner_of_another_kind_or_uid_is_none() {
+async fn p3_an_owner_of_another_kind_or_uid_is_none() {
     let world = World::start(Settings::default()).await;
     world.network("eu-central-1").await;
     world.provisioned().await;
@@ -107,7 +107,7 @@ async fn it_becomes_ready_and_says_all_that_the_contract_asks_for() {
 }
 
 #[tokio::test]
-async fn its_secrets_are_there_as_cluster_api_wants_them() {
+async fn p18_its_secrets_are_there_as_cluster_api_wants_them() {
     let world = World::with(plain()).await;
     world.work();
     let found = world.until_ready().await;

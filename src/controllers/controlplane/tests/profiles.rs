@@ -22,7 +22,7 @@ fn status_of<'a>(found: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn a_broken_profile_is_named_and_does_not_hold_the_others() {
+async fn p7_a_broken_profile_is_named_and_does_not_hold_the_others() {
     let world = World::with(with(&["good", "bad", "fine"])).await;
     let error = json!({"class": "UserFix", "code": "InvalidParameterException", "address": "aws_eks_fargate_profile.this",
         "message": "the subnet is public"});

@@ -1,0 +1,148 @@
+//! P1 and P5: Cluster API's core, played by the test, drives a cluster with ten profiles from nothing to nothing.
+
+use std::{fs, path::Path, time::Duration};
+
+use capt::{
+    api::{CaptCluster, CaptControlPlane},
+    operator::Standalone,
+};
+use embedded_kube::auth;
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::{
+    cloud::{LONG, LocalAws},
+    clusters::{change, ready},
+    profiles::ever_true,
+    stage::Stage,
+};
+
+const FINALIZER: &str = "cluster.cluster.x-k8s.io";
+
+/// What the core does, as far as a provider sees it: owner references, labels, latches, the endpoint, the order of a deletion.
+struct Core {
+    name: String,
+    clusters: Api<DynamicObject>,
+    networks: Api<CaptCluster>,
+    planes: Api<CaptControlPlane>,
+}
+
+impl Core {
+    fn new(client: &Client, name: &str) -> Self {
+        let kind = capt::controllers::common::cluster::resource("v1beta2");
+        Self {
+            name: name.to_owned(),
+            clusters: Api::namespaced_with(client.clone(), "default", &kind),
+            networks: Api::namespaced(client.clone(), "default"),
+            planes: Api::namespaced(client.clone(), "default"),
+        }
+    }
+
+    fn play(self) -> JoinHandle<()> {
+        tokio::spawn(async move {
+            while let Some(cluster) = self.clusters.get_opt(&self.name).await.unwrap() {
+                if cluster.metadata.deletion_timestamp.is_some() {
+                    self.take_down().await;
+                } else {
+                    self.bring_up(&cluster).await;
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        })
+    }
+
+    async fn bring_up(&self, cluster: &DynamicObject) {
+        let owner = json!([{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": self.name,
+            "uid": cluster.uid(), "controller": true, "blockOwnerDeletion": true}]);
+        let labels = json!({"cluster.x-k8s.io/cluster-name": self.name});
+        let own = Patch::Merge(json!({"metadata": {"ownerReferences": owner, "labels": labels}}));
+        let (params, name) = (PatchParams::default(), &self.name);
+        if cluster.finalizers().is_empty() {
+            let hold = Patch::Merge(json!({"metadata": {"finalizers": [FINALIZER]}}));
+            self.clusters.patch(name, &params, &hold).await.unwrap();
+            self.networks.patch(name, &params, &own).await.unwrap();
+            self.planes.patch(name, &params, &own).await.unwrap();
+        }
+        let network = self.networks.get(name).await.unwrap();
+        let plane = self.planes.get(name).await.unwrap();
+        let complete = network.status.and_then(|it| it.initialization?.provisioned);
+        let answers = plane.status.clone().and_then(|it| it.initialization?.control_plane_initialized);
+        let latches = json!({"infrastructureProvisioned": complete, "controlPlaneInitialized": answers});
+        let status = Patch::Merge(json!({"status": {"initialization": latches}}));
+        self.clusters.patch_status(name, &params, &status).await.unwrap();
+        if let Some(endpoint) = plane.spec.control_plane_endpoint.filter(|it| !it.host.is_empty()) {
+            let mirror = Patch::Merge(json!({"spec": {"controlPlaneEndpoint": endpoint}}));
+            self.clusters.patch(name, &params, &mirror).await.unwrap();
+        }
+    }
+
+    /// The control plane first, then the network, then the Cluster itself.
+    async fn take_down(&self) {
+        let delete = DeleteParams::background();
+        if self.planes.get_opt(&self.name).await.unwrap().is_some() {
+            drop(self.planes.delete(&self.name, &delete).await);
+        } else if self.networks.get_opt(&self.name).await.unwrap().is_some() {
+            drop(self.networks.delete(&self.name, &delete).await);
+        } else {
+            let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+            self.clusters.patch(&self.name, &PatchParams::default(), &free).await.unwrap();
+        }
+    }
+}
+
+pub(crate) fn example(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name)).unwrap()
+}
+
+/// What was ever written to a Cluster by the operator.
+fn writes_to_clusters(stage: &Stage) -> Vec<String> {
+    let log = stage.kube.requests();
+    let ours = log.writes_by("capt-operator");
+    assert!(!ours.is_empty(), "the operator is not in the log under this name");
+    ours.iter().filter(|it| it.resource == "clusters").map(|it| format!("{it:?}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p1_p5_core_drives_ten_profiles_up_and_down_without_a_refused_call_or_a_write_to_its_cluster() {
+    let aws = LocalAws::start();
+    let empty = aws.inventory().await;
+    let mut stage = Stage::idle(aws.cloud()).await;
+    stage.settings.standalone = Standalone::Off;
+    stage.start().await;
+    stage.apply(&example("many-profiles.yaml")).await;
+    let core = Core::new(&stage.kube.client_of(auth::admin(), "core"), "many").play();
+    let failed = ever_true(&stage, "many", &["FargateProfileFailed", "Failed"]);
+    // Eight of the example, this one, and the cluster's own: as many as EKS allows.
+    let mut all: Vec<Value> = {
+        let object = stage.api::<CaptControlPlane>("default").get("many").await.unwrap();
+        object.spec.additional_fargate_profiles.iter().map(|it| json!(it)).collect()
+    };
+    all.push(json!({"name": "web", "selectors": [{"namespace": "web"}]}));
+    change(&stage, "many", json!({ "additionalFargateProfiles": all })).await;
+    let made = ready(&stage, "many").await;
+    assert_eq!(made.status.unwrap().initialization.unwrap().control_plane_initialized, Some(true));
+    assert_eq!(aws.calls("CreateFargateProfile").await, (10, 0), "each once, and none refused");
+    assert_eq!(writes_to_clusters(&stage), [""; 0]);
+
+    change(&stage, "many", json!({ "additionalFargateProfiles": [] })).await;
+    let alone = async || aws.profiles().await.len() == 1;
+    stage.eventually(LONG, "only the cluster's own profile is left", alone).await;
+    ready(&stage, "many").await;
+    assert_eq!(aws.calls("DeleteFargateProfile").await, (9, 0), "each once, and none refused");
+    assert_eq!(failed.end().await, [""; 0]);
+
+    let kind = capt::controllers::common::cluster::resource("v1beta2");
+    let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
+    clusters.delete("many", &DeleteParams::background()).await.unwrap();
+    stage
+        .eventually(LONG, "the Cluster is gone", async || clusters.get_opt("many").await.unwrap().is_none())
+        .await;
+    core.await.unwrap();
+    assert_eq!(writes_to_clusters(&stage), [""; 0]);
+    assert_eq!(aws.inventory().await, empty, "nothing is left");
+    stage.stop().await;
+}

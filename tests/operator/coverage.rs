@@ -1,0 +1,76 @@
+//! P8: which pods EKS would take, asked of EKS itself again and again while profiles change.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use capt::aws::Cloud;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A profile at one instant: name, status, and the namespaces of its selectors.
+type Profile = (String, String, BTreeSet<String>);
+
+/// Asks EKS for all profiles of a cluster until it is told to stop.
+pub(crate) struct Watch {
+    stop: CancellationToken,
+    task: JoinHandle<Vec<Vec<Profile>>>,
+}
+
+impl Watch {
+    pub(crate) async fn start(cloud: &Cloud, cluster: &str) -> Self {
+        let client = aws_sdk_eks::Client::new(&cloud.sdk(Some("eu-central-1")).await);
+        let (stop, cluster) = (CancellationToken::new(), cluster.to_owned());
+        let over = stop.clone();
+        let task = tokio::spawn(async move {
+            let mut seen = Vec::new();
+            while !over.is_cancelled() {
+                seen.push(instant(&client, &cluster).await);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            seen
+        });
+        Self { stop, task }
+    }
+
+    /// All instants.
+    pub(crate) async fn end(self) -> Seen {
+        self.stop.cancel();
+        Seen(self.task.await.unwrap())
+    }
+}
+
+async fn instant(client: &aws_sdk_eks::Client, cluster: &str) -> Vec<Profile> {
+    let listed = client.list_fargate_profiles().cluster_name(cluster).send().await.unwrap();
+    let mut all = Vec::new();
+    for name in listed.fargate_profile_names() {
+        let asked = client.describe_fargate_profile().cluster_name(cluster).fargate_profile_name(name);
+        // One that went after it was listed is not there.
+        let Ok(found) = asked.send().await else { continue };
+        let Some(profile) = found.fargate_profile() else { continue };
+        let namespaces = profile.selectors().iter().filter_map(|it| it.namespace()).map(str::to_owned);
+        let status = profile.status().map(|it| it.as_str().to_owned()).unwrap_or_default();
+        all.push((name.clone(), status, namespaces.collect()));
+    }
+    all
+}
+
+/// What was seen.
+pub(crate) struct Seen(Vec<Vec<Profile>>);
+
+impl Seen {
+    /// Proves that an ACTIVE profile took the pods of a namespace at each instant.
+    pub(crate) fn covered(&self, namespace: &str) {
+        assert!(self.0.len() > 10, "only {} instants were looked at", self.0.len());
+        for instant in &self.0 {
+            let covers = |it: &&Profile| it.1 == "ACTIVE" && it.2.contains(namespace);
+            assert!(instant.iter().any(|it| covers(&it)), "nobody took the pods of {namespace}: {instant:?}");
+        }
+    }
+
+    /// Whether there was an instant with profiles in these states: name's beginning, status.
+    pub(crate) fn had(&self, wanted: &[(&str, &str)]) -> bool {
+        let is = |instant: &Vec<Profile>, (name, status): (&str, &str)| {
+            instant.iter().any(|it| it.0.starts_with(name) && it.1 == status)
+        };
+        self.0.iter().any(|instant| wanted.iter().all(|it| is(instant, *it)))
+    }
+}

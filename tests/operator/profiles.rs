@@ -1,0 +1,155 @@
+//! Fargate profiles that do not do as they should: P6, P7, P9, and the end of a namespace with a cluster in it (P10, P28).
+
+use std::time::Duration;
+
+use capt::api::{CaptControlPlane, FargateProfileStatus, WorkspaceTemplateApply, names};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, ResourceExt, api::DeleteParams};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cloud::{LONG, LocalAws},
+    clusters::{apply, change, objects, profile, ready},
+    stage::{Stage, condition},
+};
+
+fn said(object: &CaptControlPlane, kind: &str) -> String {
+    let conditions = object.status.clone().unwrap_or_default().conditions;
+    conditions.iter().find(|it| it.type_ == kind).map(|it| it.message.clone()).unwrap_or_default()
+}
+
+fn status_of(object: &CaptControlPlane, name: &str) -> FargateProfileStatus {
+    let all = object.status.clone().unwrap_or_default().fargate_profile_statuses;
+    all.into_iter().find(|it| it.name == name).unwrap_or_default()
+}
+
+/// Looks at a control plane all the time, and remembers what it said when one of these conditions was true.
+pub(crate) struct Ever {
+    stop: CancellationToken,
+    task: JoinHandle<Vec<String>>,
+}
+
+pub(crate) fn ever_true(stage: &Stage, name: &'static str, kinds: &'static [&'static str]) -> Ever {
+    let (api, stop) = (stage.api::<CaptControlPlane>(stage.home), CancellationToken::new());
+    let over = stop.clone();
+    let task = tokio::spawn(async move {
+        let mut found = Vec::new();
+        while !over.is_cancelled() {
+            if let Some(object) = api.get_opt(name).await.unwrap() {
+                let conditions = object.status.clone().unwrap_or_default().conditions;
+                let bad = kinds.iter().filter(|kind| condition(&conditions, kind, "True"));
+                found.extend(bad.map(|kind| format!("{kind}: {}", said(&object, kind))));
+                found.dedup();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        found
+    });
+    Ever { stop, task }
+}
+
+impl Ever {
+    pub(crate) async fn end(self) -> Vec<String> {
+        self.stop.cancel();
+        self.task.await.unwrap()
+    }
+}
+
+/// One of three has a subnet that does not exist.
+fn with_a_broken_one() -> Value {
+    let mut bad = profile("bad", "bad");
+    bad["subnetIds"] = json!(["subnet-0123456789abcdef0"]);
+    json!([profile("good", "good"), bad, profile("fine", "fine")])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p6_p7_p9_p10_p28_broken_profiles_are_told_healed_and_kept_until_they_are_gone() {
+    let aws = LocalAws::start();
+    let empty = aws.inventory().await;
+    // As a real one now and then: ACTIVE, and for a while it still refuses profiles.
+    aws.admin("POST", "timing", &json!({"cluster_settle_ms": 6000})).await;
+    let mut stage = Stage::idle(aws.cloud()).await;
+    stage.home = "team";
+    stage.apply_value(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})).await;
+    stage.start().await;
+    let failed = ever_true(&stage, "demo", &["Failed"]);
+    apply(&stage, &objects("demo", &with_a_broken_one())).await;
+    p7_one_broken_profile_is_named_and_the_others_are_ready(&stage).await;
+    assert_eq!(failed.end().await, [""; 0], "P6: a wait, or one profile, is no failure of the control plane");
+    let (_, refused) = aws.calls("CreateFargateProfile").await;
+    assert!(refused >= 2, "the busy cluster and the broken profile refused: {refused}");
+
+    let mended = json!([profile("good", "good"), profile("bad", "bad"), profile("fine", "fine")]);
+    change(&stage, "demo", json!({ "additionalFargateProfiles": mended })).await;
+    ready(&stage, "demo").await;
+    p9_a_profile_that_cannot_be_deleted_is_kept_and_told(&stage, &aws).await;
+
+    let namespaces: Api<Namespace> = Api::all(stage.client());
+    namespaces.delete("team", &DeleteParams::default()).await.unwrap();
+    let is_gone = async || namespaces.get_opt("team").await.unwrap().is_none();
+    stage.eventually(LONG, "the namespace is gone", is_gone).await;
+    assert_eq!(aws.inventory().await, empty, "nothing is left");
+    stage.stop().await;
+}
+
+async fn p7_one_broken_profile_is_named_and_the_others_are_ready(stage: &Stage) {
+    let is_so = |it: &CaptControlPlane| {
+        let status = it.status.clone().unwrap_or_default();
+        status_of(it, "good").ready
+            && status_of(it, "fine").ready
+            && condition(&status.conditions, "FargateProfileFailed", "True")
+            && condition(&status.conditions, "Available", "True")
+    };
+    let found: CaptControlPlane = stage.until("demo", LONG, "ready but for one profile", is_so).await;
+    let bad = status_of(&found, "bad");
+    assert!(!bad.ready);
+    assert_eq!(bad.failure_reason.as_deref(), Some("InvalidParameterException"), "{bad:?}");
+    for kind in ["FargateProfilesReady", "FargateProfileFailed"] {
+        let said = said(&found, kind);
+        let tells = |word: &str| said.contains(word);
+        assert!(
+            tells("bad: ") && tells("InvalidParameterException") && tells("subnet-0123456789abcdef0"),
+            "{said}"
+        );
+        assert!(!tells("good") && !tells("fine"), "{said}");
+    }
+    let conditions = found.status.unwrap().conditions;
+    assert!(condition(&conditions, "EKSClusterReady", "True") && condition(&conditions, "Failed", "False"));
+}
+
+async fn p9_a_profile_that_cannot_be_deleted_is_kept_and_told(stage: &Stage, aws: &LocalAws) {
+    let issue = json!([{"code": "AccessDenied", "message": "the role may not be used", "resourceIds": []}]);
+    let order = json!({"cluster": "demo", "profile": "fine", "status": "DELETE_FAILED", "issues": issue, "next": true});
+    aws.admin("POST", "eks/profile-state", &order).await;
+    let two = json!([profile("good", "good"), profile("bad", "bad")]);
+    change(stage, "demo", json!({ "additionalFargateProfiles": two })).await;
+    let is_told = |it: &WorkspaceTemplateApply| {
+        it.status
+            .as_ref()
+            .and_then(|it| it.last_error.as_ref())
+            .is_some_and(|it| it.message.contains("DELETE_FAILED"))
+    };
+    let kept: WorkspaceTemplateApply =
+        stage.until("demo-fine-fargate-apply", LONG, "told why it stays", is_told).await;
+    assert!(kept.metadata.deletion_timestamp.is_some());
+    assert!(kept.finalizers().iter().any(|it| it == names::APPLY_FINALIZER), "{:?}", kept.finalizers());
+    assert!(kept.status.unwrap().last_error.unwrap().retry_at.is_some(), "it is tried again");
+    let there = aws.inventory().await;
+    assert!(there.contains(&"eks/fargate-profile/demo/fine".to_owned()), "{there:#?}");
+    assert!(there.iter().any(|it| it.starts_with("iam/role/") && it.contains("fargate")), "{there:#?}");
+    // Told where people look, too, in the words of EKS.
+    let is_shown = |it: &CaptControlPlane| {
+        let fine = status_of(it, "fine");
+        let message = fine.failure_message.unwrap_or_default();
+        fine.status.as_deref() == Some("DELETE_FAILED")
+            && fine.health_issues.iter().any(|it| it.code == "AccessDenied")
+            && message.contains("the role may not be used")
+    };
+    stage.until("demo", LONG, "showing the profile that stays", is_shown).await;
+    // It is tried again by itself.
+    stage.until_gone::<WorkspaceTemplateApply>("demo-fine-fargate-apply", LONG).await;
+    assert!(!aws.profiles().await.contains(&"demo/fine".to_owned()));
+    ready(stage, "demo").await;
+}

@@ -1,0 +1,134 @@
+//! P6: what passes by itself is waited out, and what only a person can mend is not tried again and again.
+
+use std::time::Duration;
+
+use capt::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::{
+    stage::{Stage, condition},
+    workspaces::is_ready,
+};
+
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// A workspace whose apply fails once with the words of AWS, and then does not.
+fn failing(stage: &Stage, name: &str, words: &str) -> [Value; 2] {
+    let marker = stage.dir.path().join(format!("{name}.failed"));
+    let module = format!(
+        "variable \"note\" {{ default = \"\" }}\nresource \"terraform_data\" \"it\" {{\n  \
+           provisioner \"local-exec\" {{\n    \
+             command = \"echo run >> {marker}; test $(wc -l < {marker}) -gt 1 || {{ echo '{words}'; exit 1; }}\"\n  }}\n}}\n",
+        marker = marker.display()
+    );
+    let meta = json!({"name": name, "namespace": "default"});
+    let vars = json!([{"key": "note", "value": "${note}"}]);
+    [
+        json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate", "metadata": meta,
+            "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module, "vars": vars}}}}}),
+        json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply", "metadata": meta,
+            "spec": {"templateRef": {"name": name}, "variables": {"note": "first"}}}),
+    ]
+}
+
+/// How often it was applied.
+fn runs(stage: &Stage, name: &str) -> usize {
+    let text = std::fs::read_to_string(stage.dir.path().join(format!("{name}.failed")));
+    text.unwrap_or_default().lines().count()
+}
+
+async fn failed(stage: &Stage, name: &str) -> WorkspaceTemplateApplyStatus {
+    let told = |it: &WorkspaceTemplateApply| it.status.as_ref().is_some_and(|it| it.last_error.is_some());
+    let found: WorkspaceTemplateApply = stage.until(name, PATIENCE, "failed", told).await;
+    found.status.unwrap()
+}
+
+/// How long after the end of the run it is tried again.
+fn pause(status: &WorkspaceTemplateApplyStatus) -> i64 {
+    let at = status.last_error.as_ref().and_then(|it| it.retry_at.as_ref()).expect("it is tried again").0;
+    let ended = status.run.as_ref().and_then(|it| it.finished_at.as_ref()).unwrap().0;
+    at.as_second() - ended.as_second()
+}
+
+fn reason<'a>(status: &'a WorkspaceTemplateApplyStatus, kind: &str) -> &'a str {
+    status.conditions.iter().find(|it| it.type_ == kind).map_or("", |it| it.reason.as_str())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p6_what_passes_by_itself_is_waited_out_without_a_hand() {
+    let mut stage = Stage::without_aws().await;
+    let cases = [
+        (
+            "busy",
+            "ResourceInUseException: Cannot create Fargate Profile a because cluster c currently has Fargate profile b \
+             in status CREATING",
+            ("Wait", 30..=61),
+        ),
+        ("hasty", "ThrottlingException: Rate exceeded", ("Throttle", 5..=7)),
+        (
+            "spreading",
+            "InvalidParameterException: Misconfigured PodExecutionRole Trust Policy; Please add the \
+             eks-fargate-pods.amazonaws.com Service Principal",
+            ("Propagation", 20..=25),
+        ),
+    ];
+    for (name, words, _) in &cases {
+        for object in failing(&stage, name, words) {
+            stage.apply_value(object).await;
+        }
+    }
+    for (name, _, (class, pauses)) in &cases {
+        let status = failed(&stage, name).await;
+        assert_eq!(status.last_error.as_ref().unwrap().class, *class, "{name}");
+        assert!(pauses.contains(&pause(&status)), "{name}: {}", pause(&status));
+        if *class == "Wait" {
+            assert_eq!(
+                (reason(&status, "Synced"), reason(&status, "Ready")),
+                ("WaitingForEKSMutation", "Creating")
+            );
+        }
+    }
+    for (name, ..) in &cases {
+        let well: WorkspaceTemplateApply = stage.until(name, PATIENCE, "well by itself", is_ready).await;
+        assert_eq!(well.status.unwrap().last_error, None);
+        assert_eq!(runs(&stage, name), 2, "{name}: one more run was enough");
+    }
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p6_what_a_person_must_mend_is_tried_once_in_ten_minutes_and_at_once_after_a_change() {
+    let mut stage = Stage::without_aws().await;
+    let words = "AccessDeniedException: User is not authorized to perform: eks:CreateFargateProfile";
+    for object in failing(&stage, "forbidden", words) {
+        stage.apply_value(object).await;
+    }
+    let status = failed(&stage, "forbidden").await;
+    let error = status.last_error.clone().unwrap();
+    assert_eq!((error.class.as_str(), error.code.as_deref()), ("UserFix", Some("AccessDeniedException")));
+    assert!(pause(&status) >= 600, "{}", pause(&status));
+    assert!(
+        condition(&status.conditions, "Synced", "False") && condition(&status.conditions, "Ready", "False")
+    );
+    let synced = status.conditions.iter().find(|it| it.type_ == "Synced").unwrap();
+    assert!(synced.message.contains("eks:CreateFargateProfile"), "{}", synced.message);
+
+    // Neither a look at it, nor a restart, nor a new disk is a reason to try again.
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    let touch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/looked": "yes"}}}));
+    api.patch("forbidden", &PatchParams::default(), &touch).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stage.abort().await;
+    stage.start().await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(runs(&stage, "forbidden"), 1);
+    let later = stage.workspace("forbidden").await.status.unwrap();
+    assert_eq!(later.last_error.unwrap().retry_at, error.retry_at, "the time of the next try does not move");
+
+    let edit = Patch::Merge(json!({"spec": {"variables": {"note": "mended"}}}));
+    api.patch("forbidden", &PatchParams::default(), &edit).await.unwrap();
+    stage.until("forbidden", PATIENCE, "well after a change", is_ready).await;
+    assert_eq!(runs(&stage, "forbidden"), 2);
+    stage.stop().await;
+}
