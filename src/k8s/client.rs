@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use http::header::{HeaderValue, USER_AGENT};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::authentication::v1::SelfSubjectReview,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -87,6 +90,16 @@ impl Kube {
         Ok(found.is_some_and(|meta| {
             meta.labels.as_ref().is_none_or(|labels| !labels.contains_key(STANDALONE_LABEL))
         }))
+    }
+
+    /// The user that the API server takes us for; nothing if it does not tell.
+    pub async fn whoami(&self) -> Result<Option<String>, K8sError> {
+        match self.create(&SelfSubjectReview::default()).await {
+            Ok(review) => Ok(review.status.and_then(|it| it.user_info).and_then(|it| it.username)),
+            // Before 1.28 nobody could ask.
+            Err(K8sError::NoKind { .. } | K8sError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Installs kinds, or brings them up to date.

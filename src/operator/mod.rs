@@ -49,7 +49,7 @@ pub async fn run(
     let tasks = TaskTracker::new();
     serve(&surroundings, &settings, (&metrics, &health, &stop), &tasks).await?;
     let kube = Kube::new(surroundings.client.clone()).with_tally(Arc::new(Calls(metrics.clone())));
-    webhook::serve(&kube, &surroundings, &settings, (&stop, &tasks)).await?;
+    webhook::serve(&kube, &surroundings.data, &settings, (&stop, &tasks)).await?;
     let outcome = work(&kube, surroundings, &settings, (metrics, health, stop.clone())).await;
     stop.cancel();
     tasks.close();

@@ -187,6 +187,33 @@ fn the_webhook_overlay_may_write_its_own_configuration_and_no_other() {
 }
 
 #[test]
+fn the_webhook_overlay_may_keep_its_certificates_and_nothing_beside_them() {
+    let webhook: Vec<Grant> = granted("webhook").into_iter().filter(|it| it.role == "capt-webhook").collect();
+    let asked = |verb: &str, namespace: &str, name: &str| Asked {
+        verb: verb.to_owned(),
+        resource: "secrets".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..Asked::default()
+    };
+    let certificates = "capt-webhook-certificates";
+    let ours = [
+        asked("get", NAMESPACE, certificates),
+        asked("update", NAMESPACE, certificates),
+        asked("create", NAMESPACE, ""),
+    ];
+    assert!(compare(&webhook, &ours).refused.is_empty());
+    for refused in [
+        asked("get", NAMESPACE, "somebody-elses"),
+        asked("delete", NAMESPACE, certificates),
+        asked("get", "kube-system", certificates),
+        asked("create", "kube-system", ""),
+    ] {
+        assert_eq!(compare(&webhook, [&refused]).refused.len(), 1, "{refused}");
+    }
+}
+
+#[test]
 fn every_role_is_bound_to_the_account_of_the_pod() {
     for overlay in ["base", "webhook", "standalone"] {
         let objects = rendered(overlay);

@@ -54,7 +54,8 @@ pub enum CertificateError {
     Publish(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Tells the API server which authorities to trust, as PEM. Called at the start, and whenever they change.
+/// Tells the API server which authorities to trust, as PEM. Called at every look, because others may have told it something
+/// else meanwhile; it writes nothing where nothing differs.
 pub type Publish = Box<
     dyn Fn(String) -> BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>> + Send + Sync,
 >;
@@ -131,9 +132,8 @@ impl Certificates {
 
     /// Keeps the certificate current, and the API server informed, until it is told to stop.
     pub async fn keep(&self, publish: Publish, stop: CancellationToken) {
-        let mut published = None;
         loop {
-            let pause = match self.turn(&publish, &mut published).await {
+            let pause = match self.turn(&publish).await {
                 Ok(()) => LOOK,
                 Err(error) => {
                     let source = std::error::Error::source(&error);
@@ -149,12 +149,9 @@ impl Certificates {
     }
 
     /// One look. Clients learn of an authority before they meet it.
-    async fn turn(&self, publish: &Publish, published: &mut Option<String>) -> Result<(), CertificateError> {
+    async fn turn(&self, publish: &Publish) -> Result<(), CertificateError> {
         let next = usable(&current(self.store.as_ref(), &self.names, (self.now)()).await?)?;
-        if published.as_ref() != Some(&next.ca_bundle) {
-            publish(next.ca_bundle.clone()).await.map_err(CertificateError::Publish)?;
-            *published = Some(next.ca_bundle.clone());
-        }
+        publish(next.ca_bundle.clone()).await.map_err(CertificateError::Publish)?;
         if self.served.current().certificate != next.certificate {
             tracing::info!("the webhook has a new certificate");
         }

@@ -1,0 +1,59 @@
+//! What the webhook sees of other objects: as much as the API server shows it.
+
+use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace as NamespaceObject, Secret};
+
+use crate::{
+    api::WorkspaceTemplate,
+    k8s::{K8sError, Kube},
+    model::{ObjectKey, text::Namespace},
+    server::webhook::{Annotations, Found, Lookup, LookupError},
+};
+
+/// Sees other objects through the API server.
+pub(super) struct Eyes(pub(super) Kube);
+
+impl Lookup for Eyes {
+    fn template<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, WorkspaceTemplate> {
+        let found = self.0.get(Some(key.namespace.as_str()), key.name.as_str());
+        found.map(move |it| it.map_err(|error| lost("WorkspaceTemplate", &key.to_string(), error))).boxed()
+    }
+
+    fn namespace<'a>(&'a self, name: &'a Namespace) -> Found<'a, Annotations> {
+        async move {
+            let found = self.0.get_metadata::<NamespaceObject>(None, name.as_str()).await;
+            annotations(found, "Namespace", name.as_str())
+        }
+        .boxed()
+    }
+
+    fn secret<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
+        async move {
+            let found = self.0.get_metadata::<Secret>(Some(key.namespace.as_str()), key.name.as_str()).await;
+            annotations(found, "Secret", &key.to_string())
+        }
+        .boxed()
+    }
+
+    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
+        async move {
+            let found =
+                self.0.get_metadata::<ConfigMap>(Some(key.namespace.as_str()), key.name.as_str()).await;
+            annotations(found, "ConfigMap", &key.to_string())
+        }
+        .boxed()
+    }
+}
+
+fn annotations(
+    found: Result<Option<kube::core::ObjectMeta>, K8sError>,
+    kind: &str,
+    name: &str,
+) -> Result<Option<Annotations>, LookupError> {
+    let found = found.map_err(|error| lost(kind, name, error))?;
+    Ok(found.map(|meta| meta.annotations.unwrap_or_default()))
+}
+
+fn lost(kind: &str, name: &str, error: K8sError) -> LookupError {
+    LookupError { what: format!("{kind} {name}"), source: error.into() }
+}
