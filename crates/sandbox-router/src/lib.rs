@@ -1,0 +1,4 @@
+//! The data plane of sandboxes: requests that carry a routing key go to the fork of a service, all others to the service
+//! itself. Knows nothing of Kubernetes objects, Terraform or AWS.
+
+pub mod key;
