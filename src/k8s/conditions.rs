@@ -96,6 +96,11 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find(conditions, type_).is_some_and(|one| one.status == ConditionStatus::True.as_str())
 }
 
+/// A condition that holds now and did not before.
+pub fn turned_true<'a>(old: &[Condition], new: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    find(new, type_).filter(|_| is_true(new, type_) && !is_true(old, type_))
+}
+
 /// The API server keeps seconds: anything finer would differ from what is read back.
 pub fn whole_seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)

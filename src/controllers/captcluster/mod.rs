@@ -19,7 +19,6 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::{ResourceExt as _, runtime::controller::Action};
-use thiserror::Error;
 
 pub use self::watch::run;
 use self::{
@@ -31,13 +30,12 @@ use super::common::{
     Context,
     cluster::owner as owner_reference,
     gate::{self, Gate},
-    policy::Classed,
+    step::{Step, Stopped},
     workspace::text_output,
 };
 use crate::{
     api::{CaptCluster, CaptClusterStatus},
-    error::Class,
-    k8s::{K8sError, Written},
+    k8s::Written,
 };
 
 /// How often something is looked at that no watch tells of.
@@ -45,59 +43,13 @@ const NET: Duration = Duration::from_mins(10);
 /// How often a deletion looks whether what it waits for is gone.
 const DELETION_NET: Duration = Duration::from_secs(30);
 
-/// Why a network is not looked after.
-#[derive(Debug, Error)]
-pub enum CaptClusterError {
-    /// Something that the object refers to could not be read.
-    #[error("cannot read what the CAPTCluster refers to")]
-    Dereference(#[source] K8sError),
-    /// The finalizer could not be set.
-    #[error("cannot hold the CAPTCluster")]
-    Hold(#[source] K8sError),
-    /// The workspace could not be made.
-    #[error("cannot look after the workspace of the CAPTCluster")]
-    Act(#[source] K8sError),
-    /// The workspace could not be removed.
-    #[error("cannot remove the workspace of the CAPTCluster")]
-    Remove(#[source] K8sError),
-    /// The status could not be written.
-    #[error("cannot write the status of the CAPTCluster")]
-    Status(#[source] K8sError),
-    /// What is wrong with an object that cannot be read could not be told.
-    #[error("cannot tell what is wrong with the CAPTCluster")]
-    Unreadable(#[from] K8sError),
-}
-
-impl Classed for CaptClusterError {
-    fn class(&self) -> Class {
-        let (Self::Dereference(error)
-        | Self::Hold(error)
-        | Self::Act(error)
-        | Self::Remove(error)
-        | Self::Status(error)
-        | Self::Unreadable(error)) = self;
-        error.class()
-    }
-
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Dereference(_) => "dereference",
-            Self::Hold(_) => "hold",
-            Self::Act(_) => "act",
-            Self::Remove(_) => "remove",
-            Self::Status(_) => "status",
-            Self::Unreadable(_) => "unreadable",
-        }
-    }
-}
-
 /// Looks after one network.
-pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Action, CaptClusterError> {
+pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Action, Stopped> {
     let (meta, filter) = (&object.metadata, ctx.settings.watch_filter.as_deref());
     if gate::is_managed_elsewhere(meta) || !gate::passes(meta, filter) {
         return Ok(Action::await_change());
     }
-    let owner = dereference::owner(&object, &ctx).await.map_err(CaptClusterError::Dereference)?;
+    let owner = dereference::owner(&object, &ctx).await.map_err(Step::Dereference.stopped())?;
     let at = moment(&object, &ctx);
     let old = object.status.clone().unwrap_or_default();
     match (gate::gate(meta, owner.as_ref().map(|it| &it.view), filter), owner) {
@@ -113,11 +65,11 @@ pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Ac
 }
 
 /// A network that shall be there.
-async fn keep(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Action, CaptClusterError> {
+async fn keep(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Action, Stopped> {
     // hold (client required)
-    let object = act::hold(object, ctx).await.map_err(CaptClusterError::Hold)?;
+    let object = act::hold(object, ctx).await.map_err(Step::Hold.stopped())?;
     // dereference (client required, read only)
-    let seen = dereference::look(&object, owner, ctx).await.map_err(CaptClusterError::Dereference)?;
+    let seen = dereference::look(&object, owner, ctx).await.map_err(Step::Dereference.stopped())?;
     // validate (no client required)
     let valid = match validate::validate(&object, &seen) {
         Ok(valid) => valid,
@@ -131,7 +83,7 @@ async fn keep(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Actio
     let decision = decide::decide(&object, &valid, &seen);
     // act (client required)
     let live = seen.apply.clone();
-    let acted = act::carry_out(object, decision, live, ctx).await.map_err(CaptClusterError::Act)?;
+    let acted = act::carry_out(object, decision, live, ctx).await.map_err(Step::Act.stopped())?;
     // status (no client required, but to write it)
     let (new, next) = say(&acted, &seen, ctx);
     write(&acted.object, &new, ctx).await?;
@@ -139,10 +91,10 @@ async fn keep(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Actio
 }
 
 /// A network that goes.
-async fn remove(object: &CaptCluster, ctx: &Context) -> Result<Action, CaptClusterError> {
-    let remains = dereference::remains(object, ctx).await.map_err(CaptClusterError::Dereference)?;
+async fn remove(object: &CaptCluster, ctx: &Context) -> Result<Action, Stopped> {
+    let remains = dereference::remains(object, ctx).await.map_err(Step::Dereference.stopped())?;
     let removal = decide::removal(object, &remains);
-    match act::remove(object, removal, ctx).await.map_err(CaptClusterError::Remove)? {
+    match act::remove(object, removal, ctx).await.map_err(Step::Remove.stopped())? {
         Removed::Released => Ok(Action::await_change()),
         Removed::Waiting { reason, why } => {
             let old = object.status.clone().unwrap_or_default();
@@ -205,9 +157,9 @@ fn moment(object: &CaptCluster, ctx: &Context) -> Moment {
 }
 
 /// Writes the status if it says something new, and tells what is worth telling.
-async fn write(object: &CaptCluster, new: &CaptClusterStatus, ctx: &Context) -> Result<(), CaptClusterError> {
+async fn write(object: &CaptCluster, new: &CaptClusterStatus, ctx: &Context) -> Result<(), Stopped> {
     let old = object.status.as_ref();
-    let written = ctx.kube.write_status(object, old, new).await.map_err(CaptClusterError::Status)?;
+    let written = ctx.kube.write_status(object, old, new).await.map_err(Step::Status.stopped())?;
     if written == Written::Changed {
         let before = old.cloned().unwrap_or_default();
         for one in news::news(&before, new) {

@@ -1,11 +1,9 @@
 //! What is worth an event: the difference between what was said of a network and what is said now. Pure.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
 use crate::{
     api::{CaptClusterStatus, conditions::types},
     k8s::{
-        conditions::{find, is_true},
+        conditions::{find, is_true, turned_true},
         events::News,
     },
 };
@@ -30,7 +28,7 @@ pub(super) const VPC_RETAINED: &str = "VPCRetained";
 /// What is worth telling.
 pub(super) fn news(old: &CaptClusterStatus, new: &CaptClusterStatus) -> Vec<News> {
     let mut all = Vec::new();
-    if let Some(ready) = turned_true(old, new, types::VPC_READY) {
+    if let Some(ready) = turned_true(&old.conditions, &new.conditions, types::VPC_READY) {
         all.push(News::normal(ACTION, VPC_READY, format!("the network is complete: {}", ready.message)));
     }
     match (&old.failure_reason, &new.failure_reason) {
@@ -43,7 +41,7 @@ pub(super) fn news(old: &CaptClusterStatus, new: &CaptClusterStatus) -> Vec<News
         }
         _ => {}
     }
-    if let Some(paused) = turned_true(old, new, types::PAUSED) {
+    if let Some(paused) = turned_true(&old.conditions, &new.conditions, types::PAUSED) {
         all.push(News::normal(ACTION, PAUSED, paused.message.clone()));
     } else if is_true(&old.conditions, types::PAUSED) && !is_true(&new.conditions, types::PAUSED) {
         all.push(News::normal(ACTION, UNPAUSED, "no longer paused"));
@@ -54,14 +52,6 @@ pub(super) fn news(old: &CaptClusterStatus, new: &CaptClusterStatus) -> Vec<News
         all.push(News::normal(ACTION, DELETING, going.message.clone()));
     }
     all
-}
-
-fn turned_true<'a>(
-    old: &CaptClusterStatus,
-    new: &'a CaptClusterStatus,
-    type_: &str,
-) -> Option<&'a Condition> {
-    find(&new.conditions, type_).filter(|it| it.status == "True" && !is_true(&old.conditions, type_))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub mod gate;
 pub mod identity;
 pub mod meter;
 pub mod policy;
+pub mod step;
 pub mod unreadable;
 pub mod workspace;
 

@@ -30,7 +30,6 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::{ResourceExt as _, api::DynamicObject, runtime::controller::Action};
-use thiserror::Error;
 
 use self::{
     act::{Acted, Removed},
@@ -46,12 +45,11 @@ use super::common::{
     drive,
     gate::{self, Gate},
     meter::since,
-    policy::Classed,
+    step::{Step, Stopped},
 };
 use crate::{
     api::{CaptControlPlane, CaptControlPlaneStatus, names},
-    error::Class,
-    k8s::{K8sError, Written},
+    k8s::Written,
 };
 
 /// How often something is looked at that no watch tells of.
@@ -61,62 +59,13 @@ const WAITING_NET: Duration = Duration::from_secs(30);
 /// The least pause before another look.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// Why a control plane is not looked after.
-#[derive(Debug, Error)]
-pub enum CaptControlPlaneError {
-    /// Something that the object refers to could not be read.
-    #[error("cannot read what belongs to the CAPTControlPlane")]
-    Dereference(#[source] K8sError),
-    /// The finalizer could not be set.
-    #[error("cannot hold the CAPTControlPlane")]
-    Hold(#[source] K8sError),
-    /// What was decided could not be done.
-    #[error("cannot look after what belongs to the CAPTControlPlane")]
-    Act(#[source] K8sError),
-    /// What belongs to it could not be removed.
-    #[error("cannot remove what belongs to the CAPTControlPlane")]
-    Remove(#[source] K8sError),
-    /// The status could not be written.
-    #[error("cannot write the status of the CAPTControlPlane")]
-    Status(#[source] K8sError),
-    /// What is wrong with an object that cannot be read could not be told.
-    #[error("cannot tell what is wrong with the CAPTControlPlane")]
-    Unreadable(#[from] K8sError),
-}
-
-impl Classed for CaptControlPlaneError {
-    fn class(&self) -> Class {
-        let (Self::Dereference(error)
-        | Self::Hold(error)
-        | Self::Act(error)
-        | Self::Remove(error)
-        | Self::Status(error)
-        | Self::Unreadable(error)) = self;
-        error.class()
-    }
-
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Dereference(_) => "dereference",
-            Self::Hold(_) => "hold",
-            Self::Act(_) => "act",
-            Self::Remove(_) => "remove",
-            Self::Status(_) => "status",
-            Self::Unreadable(_) => "unreadable",
-        }
-    }
-}
-
 /// Looks after one control plane.
-pub async fn reconcile(
-    object: Arc<CaptControlPlane>,
-    ctx: Arc<Context>,
-) -> Result<Action, CaptControlPlaneError> {
+pub async fn reconcile(object: Arc<CaptControlPlane>, ctx: Arc<Context>) -> Result<Action, Stopped> {
     let (meta, filter) = (&object.metadata, ctx.common.settings.watch_filter.as_deref());
     if !gate::passes(meta, filter) {
         return Ok(Action::await_change());
     }
-    let owner = dereference::owner(&object, &ctx.common).await.map_err(CaptControlPlaneError::Dereference)?;
+    let owner = dereference::owner(&object, &ctx.common).await.map_err(Step::Dereference.stopped())?;
     let view = owner.as_ref().map(ClusterView::of);
     let (old, at) = (object.status.clone().unwrap_or_default(), moment(&object, &ctx));
     match (gate::gate(meta, view.as_ref(), filter), owner) {
@@ -132,17 +81,13 @@ pub async fn reconcile(
 }
 
 /// A control plane that shall be there.
-async fn keep(
-    object: &CaptControlPlane,
-    owner: &DynamicObject,
-    ctx: &Context,
-) -> Result<Action, CaptControlPlaneError> {
+async fn keep(object: &CaptControlPlane, owner: &DynamicObject, ctx: &Context) -> Result<Action, Stopped> {
     // hold (client required)
     let held = ctx.common.kube.add_finalizer(object, names::CONTROL_PLANE_FINALIZER).await;
-    let object = held.map_err(CaptControlPlaneError::Hold)?;
+    let object = held.map_err(Step::Hold.stopped())?;
     // dereference (client required, read only)
     let seen = Box::pin(dereference::look(&object, owner, &ctx.common)).await;
-    let seen = seen.map_err(CaptControlPlaneError::Dereference)?;
+    let seen = seen.map_err(Step::Dereference.stopped())?;
     // validate, decide (no client required)
     let look = ctx.looks.known(&object.uid().unwrap_or_default());
     let at = moment(&object, ctx);
@@ -150,7 +95,7 @@ async fn keep(
     let decision = decide::decide(&picture);
     let curiosity = decide::curiosity(&picture, ctx.poll);
     // act (client required)
-    let acted = act::carry_out(object.clone(), decision, ctx).await.map_err(CaptControlPlaneError::Act)?;
+    let acted = act::carry_out(object.clone(), decision, ctx).await.map_err(Step::Act.stopped())?;
     let Acted { object: now, refused, trouble } = acted;
     // status (no client required, but to write it)
     picture.refuse(refused);
@@ -158,7 +103,7 @@ async fn keep(
     write(&now, &status::observed(&picture, at), ctx).await?;
     ask(&now, curiosity.as_ref(), ctx);
     match trouble {
-        Some(error) => Err(CaptControlPlaneError::Act(error)),
+        Some(error) => Err(Step::Act.stopped()(error)),
         None => Ok(again(&picture, curiosity.as_ref())),
     }
 }
@@ -183,17 +128,17 @@ fn again(picture: &Picture<'_>, curiosity: Option<&Curiosity>) -> Action {
 }
 
 /// A control plane that goes.
-async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, CaptControlPlaneError> {
+async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, Stopped> {
     if !object.finalizers().iter().any(|it| it == names::CONTROL_PLANE_FINALIZER) {
         return Ok(Action::await_change());
     }
     loop {
         // dereference (client required, read only)
         let remains = Box::pin(dereference::remains(object, &ctx.common)).await;
-        let remains = remains.map_err(CaptControlPlaneError::Dereference)?;
+        let remains = remains.map_err(Step::Dereference.stopped())?;
         // decide (no client required), act (client required)
         let removed = act::tear_down(object, delete::next(&remains), ctx).await;
-        match removed.map_err(CaptControlPlaneError::Remove)? {
+        match removed.map_err(Step::Remove.stopped())? {
             Removed::Released => return Ok(Action::await_change()),
             Removed::Next => {}
             Removed::Waiting { reason, why } => {
@@ -223,10 +168,10 @@ async fn write(
     object: &CaptControlPlane,
     new: &CaptControlPlaneStatus,
     ctx: &Context,
-) -> Result<(), CaptControlPlaneError> {
+) -> Result<(), Stopped> {
     let old = object.status.as_ref();
     let written = ctx.common.kube.write_status(object, old, new).await;
-    if written.map_err(CaptControlPlaneError::Status)? == Written::Changed {
+    if written.map_err(Step::Status.stopped())? == Written::Changed {
         let before = old.cloned().unwrap_or_default();
         for one in news::news(&before, new) {
             ctx.common.events.tell(object, one).await;

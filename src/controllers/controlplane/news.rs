@@ -1,11 +1,9 @@
 //! What is worth an event: the difference between what was said of a control plane and what is said now. Pure.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
 use crate::{
     api::{CaptControlPlaneStatus, conditions::types},
     k8s::{
-        conditions::{find, is_true},
+        conditions::{find, is_true, turned_true},
         events::News,
     },
 };
@@ -33,7 +31,7 @@ const LOST: [&str; 3] = [types::EKS_CLUSTER_READY, types::AVAILABLE, types::KUBE
 pub(super) fn news(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Vec<News> {
     let mut all = Vec::new();
     for (type_, sentence) in GOOD {
-        if turned(old, new, type_).is_some() {
+        if turned_true(&old.conditions, &new.conditions, type_).is_some() {
             all.push(News::normal(ACTION, type_, sentence));
         }
     }
@@ -49,13 +47,13 @@ pub(super) fn news(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -
         }
     }
     all.extend(failures(old, new));
-    if let Some(failed) = turned(old, new, types::FARGATE_PROFILE_FAILED) {
+    if let Some(failed) = turned_true(&old.conditions, &new.conditions, types::FARGATE_PROFILE_FAILED) {
         all.push(News::warning(ACTION, types::FARGATE_PROFILE_FAILED, failed.message.clone()));
     }
-    if let Some(rolling) = turned(old, new, types::ROLLING_OUT) {
+    if let Some(rolling) = turned_true(&old.conditions, &new.conditions, types::ROLLING_OUT) {
         all.push(News::normal(ACTION, types::ROLLING_OUT, rolling.message.clone()));
     }
-    if let Some(paused) = turned(old, new, types::PAUSED) {
+    if let Some(paused) = turned_true(&old.conditions, &new.conditions, types::PAUSED) {
         all.push(News::normal(ACTION, types::PAUSED, paused.message.clone()));
     } else if is_true(&old.conditions, types::PAUSED) && !is_true(&new.conditions, types::PAUSED) {
         all.push(News::normal(ACTION, UNPAUSED, "no longer paused"));
@@ -77,15 +75,6 @@ fn failures(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Optio
         (Some(reason), None) => Some(News::normal(ACTION, RECOVERED, format!("{reason} is over"))),
         _ => None,
     }
-}
-
-/// A condition that holds now and did not before.
-fn turned<'a>(
-    old: &CaptControlPlaneStatus,
-    new: &'a CaptControlPlaneStatus,
-    type_: &str,
-) -> Option<&'a Condition> {
-    find(&new.conditions, type_).filter(|it| it.status == "True" && !is_true(&old.conditions, type_))
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ mod watch;
 use std::{sync::Arc, time::Duration};
 
 use kube::{ResourceExt as _, runtime::controller::Action};
-use thiserror::Error;
 
 pub use self::watch::run;
 use self::{
@@ -28,11 +27,13 @@ use self::{
     part::Part,
     status::Moment,
 };
-use super::common::{Context, gate, policy::Classed};
+use super::common::{
+    Context, gate,
+    step::{Step, Stopped},
+};
 use crate::{
     api::{conditions::types, names},
-    error::Class,
-    k8s::{K8sError, Written, conditions::is_true, events::News},
+    k8s::{Written, conditions::is_true, events::News},
 };
 
 /// When an object that is not there is looked for again.
@@ -40,59 +41,8 @@ const MISSING: Duration = Duration::from_secs(30);
 /// How often something is looked at that no watch tells of.
 const NET: Duration = Duration::from_mins(10);
 
-/// Why a Cluster is not looked after.
-#[derive(Debug, Error)]
-pub enum ClusterError {
-    /// The finalizer could not be set or taken off.
-    #[error("cannot hold or release the Cluster")]
-    Hold(#[source] K8sError),
-    /// What it refers to could not be read.
-    #[error("cannot read what the Cluster refers to")]
-    Dereference(#[source] K8sError),
-    /// What it refers to could not be written.
-    #[error("cannot claim what the Cluster refers to")]
-    Claim(#[source] K8sError),
-    /// The endpoint could not be written.
-    #[error("cannot write the endpoint of the Cluster")]
-    Endpoint(#[source] K8sError),
-    /// What it refers to could not be deleted.
-    #[error("cannot delete what the Cluster refers to")]
-    Remove(#[source] K8sError),
-    /// The status could not be written.
-    #[error("cannot write the status of the Cluster")]
-    Status(#[source] K8sError),
-    /// What is wrong with an object that cannot be read could not be told.
-    #[error("cannot tell what is wrong with the Cluster")]
-    Unreadable(#[from] K8sError),
-}
-
-impl Classed for ClusterError {
-    fn class(&self) -> Class {
-        let (Self::Hold(error)
-        | Self::Dereference(error)
-        | Self::Claim(error)
-        | Self::Endpoint(error)
-        | Self::Remove(error)
-        | Self::Status(error)
-        | Self::Unreadable(error)) = self;
-        error.class()
-    }
-
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Hold(_) => "hold",
-            Self::Dereference(_) => "dereference",
-            Self::Claim(_) => "claim",
-            Self::Endpoint(_) => "endpoint",
-            Self::Remove(_) => "remove",
-            Self::Status(_) => "status",
-            Self::Unreadable(_) => "unreadable",
-        }
-    }
-}
-
 /// Looks after one Cluster.
-pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Action, ClusterError> {
+pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Action, Stopped> {
     let (meta, old) = (&cluster.metadata, cluster.status.clone().unwrap_or_default());
     let going = meta.deletion_timestamp.is_some();
     let moving = going && gate::has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION);
@@ -104,19 +54,20 @@ pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Actio
         return Ok(Action::await_change());
     }
     if !going && !act::is_held(&cluster) {
-        ctx.kube.add_finalizer(&*cluster, act::FINALIZER).await.map_err(ClusterError::Hold)?;
+        ctx.kube.add_finalizer(&*cluster, act::FINALIZER).await.map_err(Step::Hold.stopped())?;
         return Ok(Action::await_change());
     }
     // dereference, claim: both parts, always (client required)
-    let mut seen = dereference::look(&cluster, &ctx).await.map_err(ClusterError::Dereference)?;
-    act::claim(&cluster, &mut seen, &ctx).await.map_err(ClusterError::Claim)?;
+    let mut seen = dereference::look(&cluster, &ctx).await.map_err(Step::Dereference.stopped())?;
+    act::claim(&cluster, &mut seen, &ctx).await.map_err(Step::Claim.stopped())?;
     if going { remove(&cluster, &seen, &ctx).await } else { keep(&cluster, &seen, &ctx).await }
 }
 
 /// A Cluster that shall be there.
-async fn keep(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, ClusterError> {
+async fn keep(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, Stopped> {
     let endpoint = decide::endpoint(cluster, seen);
-    let cluster = act::set_endpoint(cluster.clone(), endpoint, ctx).await.map_err(ClusterError::Endpoint)?;
+    let cluster =
+        act::set_endpoint(cluster.clone(), endpoint, ctx).await.map_err(Step::Endpoint.stopped())?;
     let new = status::observed(&cluster, seen, None, moment(&cluster, ctx));
     write(&cluster, &new, ctx).await?;
     let missing = |part: &Part| matches!(part, Part::Missing { .. } | Part::Unusable { .. });
@@ -125,10 +76,10 @@ async fn keep(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, C
 }
 
 /// A Cluster that goes.
-async fn remove(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, ClusterError> {
-    let waits = act::remove(decide::removal(seen), ctx).await.map_err(ClusterError::Remove)?;
+async fn remove(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, Stopped> {
+    let waits = act::remove(decide::removal(seen), ctx).await.map_err(Step::Remove.stopped())?;
     let Some((reason, why)) = waits else {
-        ctx.kube.remove_finalizers(cluster, &[act::FINALIZER]).await.map_err(ClusterError::Hold)?;
+        ctx.kube.remove_finalizers(cluster, &[act::FINALIZER]).await.map_err(Step::Hold.stopped())?;
         return Ok(Action::await_change());
     };
     let new = status::observed(cluster, seen, Some((reason, &why)), moment(cluster, ctx));
@@ -150,9 +101,9 @@ fn moment(cluster: &Cluster, ctx: &Context) -> Moment {
 }
 
 /// Writes the status if it says something new, and tells what is worth telling.
-async fn write(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> Result<(), ClusterError> {
+async fn write(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> Result<(), Stopped> {
     let old = cluster.status.as_ref();
-    let written = ctx.kube.write_status(cluster, old, new).await.map_err(ClusterError::Status)?;
+    let written = ctx.kube.write_status(cluster, old, new).await.map_err(Step::Status.stopped())?;
     if written == Written::Changed {
         let before = old.cloned().unwrap_or_default();
         for (type_, what) in [
