@@ -249,11 +249,15 @@ async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
     let told =
         stage.until("demo-web-fargate-apply", LONG, "told of its failure", is_told).await.status.unwrap();
     let error = told.last_error.unwrap();
-    assert!(
-        error.message.contains("CREATE_FAILED") && error.message.contains("InternalFailure"),
-        "{error:?}"
-    );
-    assert!(error.retry_at.is_some(), "it is tried again after a while");
+    assert!(error.message.contains("CREATE_FAILED") && error.retry_at.is_some(), "{error:?}");
+    let is_shown = |it: &CaptControlPlane| {
+        let conditions = it.status.clone().unwrap_or_default().conditions;
+        let said = conditions.into_iter().find(|it| it.type_ == "FargateProfileFailed");
+        said.is_some_and(|it| {
+            it.message.contains("web: ") && it.message.contains("InternalFailure: out of order")
+        })
+    };
+    stage.until("demo", LONG, "told in the words of EKS", is_shown).await;
     let healed = ready(stage, "demo").await;
     let all = healed.status.unwrap().fargate_profile_statuses;
     let web = all.into_iter().find(|it| it.name == "web").unwrap();
