@@ -10,7 +10,7 @@ use capt::aws::Cloud;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::stage::cache;
+use crate::running::cache;
 
 /// A local AWS of its own, as `capt aws start` makes one. It ends with the test.
 pub(crate) struct LocalAws {

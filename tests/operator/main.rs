@@ -11,5 +11,6 @@
 mod cloud;
 mod clusters;
 mod disasters;
+mod running;
 mod stage;
 mod workspaces;
