@@ -37,7 +37,7 @@ down: build ## Delete everything that was made, prove that nothing is left, and 
 .PHONY: test
 test: build deps ## Run every test: unit, process, modules, conformance, and the whole system on the local AWS
 	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, the tests use it as a client" >&2; exit 1; }
-	@if command -v go >/dev/null; then scripts/real-kube build; \
+	@if command -v go >/dev/null; then scripts/real-kube build --all; \
 	  else echo "notice: Go is not installed; the Kubernetes API is compared with recordings and not with a real one"; fi
 	cargo test --locked --workspace --all-targets
 	cargo test --locked --workspace --doc
@@ -65,14 +65,20 @@ bench: deps ## Measure: driver against bare terraform; the operator with 200 clu
 	cargo bench --locked -p conformance --bench kube
 
 .PHONY: real-kube
-real-kube: ## Build a real Kubernetes control plane from Go modules, in the cache directory (6-12 minutes, once)
-	@scripts/real-kube build
+real-kube: ## Build a real Kubernetes control plane and Cluster API from Go modules, in the cache directory (6-12 minutes, once)
+	@scripts/real-kube build --all
 
 .PHONY: conformance
 conformance: check-tools ## Compare embedded-kube with a real kube-apiserver, case by case (RECORD=1 writes the recordings anew)
 	@if command -v go >/dev/null; then scripts/real-kube build; \
 	  else echo "notice: Go is not installed, so the real control plane is not built; the recordings are compared instead"; fi
 	CONFORMANCE_RECORD=$(RECORD) cargo test --locked -p conformance --test conformance -- $(CASES)
+
+.PHONY: contract
+contract: build deps ## The contract of Cluster API on a real kube-apiserver and with its real core (CASES=p10 chooses)
+	@if command -v go >/dev/null; then scripts/real-kube build --all; \
+	  else echo "notice: Go is not installed, so the real control plane is not built"; fi
+	cargo test --locked -p capt --test contract -- $(CASES)
 
 .PHONY: deploy-check
 deploy-check: check-tools ## Render the manifests of deploy/ with kubectl, and check them, their rights and the image's recipe

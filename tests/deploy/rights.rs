@@ -92,9 +92,9 @@ fn the_rest_is_what_runs_need() {
     let rules = everywhere("base");
     exactly(&rules, "", "secrets", &["get", "list", "watch", "create", "update", "patch", "delete"]);
     exactly(&rules, "", "configmaps", &READ);
-    exactly(&rules, "", "namespaces", &READ);
+    exactly(&rules, "", "namespaces", &["get"]);
     exactly(&rules, "events.k8s.io", "events", &["create", "patch"]);
-    exactly(&rules, "apiextensions.k8s.io", "customresourcedefinitions", &READ);
+    exactly(&rules, "apiextensions.k8s.io", "customresourcedefinitions", &["get"]);
     // What upstream's role had, or what would be a way to more rights.
     for (group, resource) in [
         ("", "pods"),
@@ -159,10 +159,10 @@ fn the_lease_is_in_our_namespace_alone() {
         name: "capt-leader".to_owned(),
         ..Asked::default()
     };
-    let ours: Vec<Asked> = ["get", "create", "update", "patch"].map(|verb| asked(verb, NAMESPACE)).into();
+    let ours: Vec<Asked> = ["get", "create", "update"].map(|verb| asked(verb, NAMESPACE)).into();
     assert!(compare(&base, &ours).refused.is_empty());
-    let theirs = [asked("get", "kube-system"), asked("delete", NAMESPACE)];
-    assert_eq!(compare(&base, &theirs).refused.len(), 2);
+    let theirs = [asked("get", "kube-system"), asked("patch", NAMESPACE), asked("delete", NAMESPACE)];
+    assert_eq!(compare(&base, &theirs).refused.len(), 3);
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod leftovers;
 mod pauses;
 mod profiles;
 mod promptness;
+mod running;
 mod stage;
 mod trouble;
 mod turns;

@@ -1,20 +1,16 @@
 //! An operator on an embedded Kubernetes API, in this process; terraform runs under the real shim.
 
 use std::{
-    collections::BTreeMap,
     fmt::Debug,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
 use capt::{
     api::{WorkspaceTemplateApply, crds},
     aws::Cloud,
-    config::Outer,
     k8s::Kube,
-    model::Limits,
-    operator::{self, Settings, Standalone, Surroundings},
-    work::find_engine,
+    operator::Settings,
 };
 use embedded_kube::cluster::{EmbeddedKube, Listen};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -26,12 +22,8 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
-use terraform_driver::{
-    engine::EngineKind,
-    providers::{Surroundings as Around, Wanted, discover, usual_roots},
-};
-use tokio::{runtime::Runtime, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
+
+use crate::running::{Running, settings};
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
@@ -46,13 +38,6 @@ pub(crate) struct Stage {
     /// The namespace whose objects are waited for.
     pub(crate) home: &'static str,
     running: Option<Running>,
-}
-
-/// An operator on threads of its own, so that it can be killed with everything that it spawned.
-pub(crate) struct Running {
-    stop: CancellationToken,
-    work: JoinHandle<anyhow::Result<()>>,
-    runtime: Runtime,
 }
 
 impl Stage {
@@ -91,32 +76,8 @@ impl Stage {
 
     /// An operator with a disk of its own, as another pod has it.
     pub(crate) async fn launch(&self, data: PathBuf) -> Running {
-        let outer = outer(self.dir.path());
-        let engine = self.engine.as_ref().map(|path| path.display().to_string());
-        let engine = find_engine(&outer, engine.as_deref()).await.unwrap();
-        let around = Around {
-            setting: None,
-            env: &outer.env,
-            roots: &usual_roots(outer.home()),
-            engine: EngineKind::Terraform,
-        };
-        let wanted = Wanted::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
-        let found = discover(&around, &[wanted]).unwrap();
-        let surroundings = Surroundings {
-            client: self.kube.client_of(embedded_kube::auth::admin(), "capt-operator"),
-            outer,
-            data,
-            engine,
-            cli_config: found.cli_config_text(),
-            cloud: self.cloud.clone(),
-            default_region: "eu-central-1".to_owned(),
-            log_level: None,
-        };
-        let stop = CancellationToken::new();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let work = runtime.spawn(operator::run(surroundings, self.settings.clone(), stop.clone()));
-        Running { stop, work, runtime }
+        let client = self.kube.client_of(embedded_kube::auth::admin(), "capt-operator");
+        Running::with_engine(self.engine.as_deref(), client, &data, &self.cloud, &self.settings).await
     }
 
     /// Ends the operator as a signal would; terraform goes on.
@@ -245,25 +206,15 @@ impl Stage {
 
     /// Ends the operator as a kill would: nothing is tidied up.
     pub(crate) async fn abort(&mut self) {
-        if let Some(Running { runtime, .. }) = self.running.take() {
-            end(runtime).await;
+        if let Some(running) = self.running.take() {
+            running.abort().await;
         }
     }
 
     fn still_works(&self) {
         if let Some(running) = &self.running {
-            assert!(!running.work.is_finished(), "the operator ended by itself");
+            running.still_works();
         }
-    }
-}
-
-impl Running {
-    /// Ends it as a signal would.
-    pub(crate) async fn stop(self) {
-        let Self { stop, work, runtime } = self;
-        stop.cancel();
-        work.await.unwrap().unwrap();
-        end(runtime).await;
     }
 }
 
@@ -282,42 +233,6 @@ async fn until_served(client: &Client) {
     }
 }
 
-/// Ends everything that a runtime runs, wherever it is.
-async fn end(runtime: Runtime) {
-    let ended = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(1)));
-    ended.await.unwrap();
-}
-
-fn settings() -> Settings {
-    Settings {
-        namespace: None,
-        watch_filter: None,
-        leader_election: None,
-        listen: None,
-        webhook_listen: None,
-        standalone: Standalone::Auto,
-        parallel: 4,
-        memory_budget_mb: 100_000,
-        drift_interval: Duration::from_mins(10),
-        limits: Limits::default(),
-    }
-}
-
-/// What the process was started in, with the real command as our own executable.
-#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
-fn outer(dir: &Path) -> Outer {
-    let mut env: BTreeMap<String, String> = std::env::vars().collect();
-    env.insert("CAPT_CACHE".to_owned(), cache().display().to_string());
-    Outer { env, cwd: dir.to_owned(), exe: env!("CARGO_BIN_EXE_capt").into() }
-}
-
-/// A cache directory of the caller's, or the one that `make` uses.
-#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
-pub(crate) fn cache() -> PathBuf {
-    std::env::var_os("CAPT_CACHE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache"), PathBuf::from)
-}
-
 /// Whether a condition of an object has this status.
 pub(crate) fn condition(
     conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
@@ -325,13 +240,4 @@ pub(crate) fn condition(
     status: &str,
 ) -> bool {
     conditions.iter().any(|it| it.type_ == kind && it.status == status)
-}
-
-impl Drop for Stage {
-    /// A test that fails must not take the process down by dropping a runtime inside of another one.
-    fn drop(&mut self) {
-        if let Some(Running { runtime, .. }) = self.running.take() {
-            runtime.shutdown_background();
-        }
-    }
 }

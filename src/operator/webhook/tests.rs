@@ -42,7 +42,11 @@ impl World {
 
     /// With every right, under the name of the account.
     fn kube(&self, agent: &str) -> Kube {
-        let user = User { name: ACCOUNT.to_owned(), ..auth::admin() };
+        self.kube_as(ACCOUNT, agent)
+    }
+
+    fn kube_as(&self, name: &str, agent: &str) -> Kube {
+        let user = User { name: name.to_owned(), ..auth::admin() };
         Kube::new(self.server.client_of(user, agent)).with_deadline(Duration::from_mins(1))
     }
 
@@ -143,6 +147,18 @@ async fn what_is_registered_is_what_is_shipped_with_the_authority_in_it() {
     let mut shipped: Value = serde_saphyr::from_str(SHIPPED).unwrap();
     assert_eq!(shipped["metadata"]["name"], NAME);
     assert_eq!(Value::Object(told.clone()), shipped["webhooks"][0].take());
+}
+
+#[tokio::test]
+async fn a_person_who_runs_it_is_reviewed_too() {
+    let world = World::start().await;
+    let target = target(None, "127.0.0.1:9443".parse().unwrap());
+    register(&world.kube_as("jane", "desk"), &target, "PEM").await.unwrap();
+    let told = world.registered().await.unwrap().webhooks.unwrap();
+    let conditions: Vec<String> =
+        told[0].match_conditions.iter().flatten().map(|it| it.name.clone()).collect();
+    assert_eq!(conditions, ["not-being-deleted"]);
+    assert_eq!(told[0].client_config.url.as_deref(), Some("https://127.0.0.1:9443/validate"));
 }
 
 #[tokio::test]

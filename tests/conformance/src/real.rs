@@ -41,9 +41,14 @@ pub struct RealKube {
 impl RealKube {
     /// Starts it and waits until its controllers work.
     pub async fn start(bin: &Path) -> Result<Self> {
+        Self::start_with(bin, &[]).await
+    }
+
+    /// The same, with more flags for the API server.
+    pub async fn start_with(bin: &Path, api_flags: &[String]) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("real-kube-").tempdir()?;
         let ports = Ports::find()?;
-        let mut real = Self::serve(bin, directory, &ports, &["--unsafe-no-fsync"])?;
+        let mut real = Self::serve(bin, directory, &ports, (&["--unsafe-no-fsync"], api_flags))?;
         let home = real.directory().to_owned();
         let client = client(&real.kubeconfig).await?;
         ready(&client, "/readyz", &home.join("api.log")).await?;
@@ -61,10 +66,15 @@ impl RealKube {
     /// The server and its store alone, in a directory below `parent`: writes are synced, and nothing is waited for.
     pub fn start_bare(bin: &Path, parent: &Path) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("real-kube-").tempdir_in(parent)?;
-        Self::serve(bin, directory, &Ports::find()?, &[])
+        Self::serve(bin, directory, &Ports::find()?, (&[], &[]))
     }
 
-    fn serve(bin: &Path, directory: TempDir, ports: &Ports, etcd_flags: &[&str]) -> Result<Self> {
+    fn serve(
+        bin: &Path,
+        directory: TempDir,
+        ports: &Ports,
+        (etcd_flags, api_flags): (&[&str], &[String]),
+    ) -> Result<Self> {
         let home = directory.path();
         let pki = Pki::make(home)?;
         let server = format!("https://127.0.0.1:{}", ports.api);
@@ -76,8 +86,9 @@ impl RealKube {
         etcd_arguments.extend(etcd_flags.iter().map(ToString::to_string));
         let since = Instant::now();
         let etcd = exec::serve(&bin.join("etcd"), &etcd_arguments, &home.join("etcd.log"))?;
-        let api =
-            exec::serve(&bin.join("kube-apiserver"), &api_arguments(home, ports), &home.join("api.log"))?;
+        let mut api_arguments = api_arguments(home, ports);
+        api_arguments.extend_from_slice(api_flags);
+        let api = exec::serve(&bin.join("kube-apiserver"), &api_arguments, &home.join("api.log"))?;
         Ok(Self { kubeconfig, since, processes: vec![api, etcd], directory })
     }
 

@@ -1,0 +1,76 @@
+//! The contract of Cluster API on a real kube-apiserver, with a real garbage collector: the operator in this process, as the
+//! service account of `deploy/` and with its rules.
+//!
+//! `cargo test -p capt --test contract -- [FILTER…] [--list] [--serial]`
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
+#[path = "../operator/cloud.rs"]
+#[allow(dead_code, reason = "the tests of the operator use more of it")]
+mod cloud;
+#[path = "../rbac/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "tests/deploy uses more of it, and runs its tests")]
+mod rbac;
+#[path = "../operator/running.rs"]
+mod running;
+
+mod audit;
+mod capi;
+mod core;
+mod deletion;
+mod gate;
+mod host;
+mod latch;
+mod life;
+mod place;
+mod rights;
+mod suite;
+mod webhook;
+mod world;
+
+use std::process::ExitCode;
+
+use suite::{Group, cases};
+
+fn groups() -> Vec<Group> {
+    let contract = Group {
+        name: "contract",
+        together: cases![
+            gate::p3_nothing_runs_before_a_cluster_owns_it,
+            gate::p3_a_control_plane_waits_for_its_infrastructure,
+            gate::p15_a_pause_stops_everything_until_it_ends,
+            deletion::p10_everything_deleted_at_once_goes_in_order,
+            deletion::p10_a_foreground_deletion_goes_in_order,
+            deletion::p28_a_namespace_goes_after_what_was_made_from_it,
+            rights::an_identity_and_a_config_map_are_used,
+            webhook::webhook_a_bad_template_is_refused_with_our_words,
+            webhook::webhook_what_is_registered_is_what_was_applied,
+        ],
+        alone: cases![
+            latch::p2_what_was_once_provisioned_stays_provisioned,
+            webhook::webhook_another_replica_answers_for_the_first_and_nobody_fails_open,
+        ],
+        last: cases![rights::p1_no_cluster_was_ever_written],
+    };
+    let capi = Group {
+        name: "capi",
+        together: cases![capi::p18_capi_core_leads_a_cluster_through_its_life_by_an_exact_kubeconfig],
+        alone: Vec::new(),
+        last: cases![
+            rights::p1_no_cluster_was_ever_written,
+            rights::no_request_was_refused_and_every_right_was_used,
+        ],
+    };
+    vec![contract, capi]
+}
+
+fn main() -> ExitCode {
+    suite::main(groups())
+}
