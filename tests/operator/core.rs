@@ -71,9 +71,11 @@ impl Core {
         let plane = self.planes.get(name).await.unwrap();
         let complete = network.status.and_then(|it| it.initialization?.provisioned);
         let answers = plane.status.clone().and_then(|it| it.initialization?.control_plane_initialized);
-        let latches = json!({"infrastructureProvisioned": complete, "controlPlaneInitialized": answers});
-        let status = Patch::Merge(json!({"status": {"initialization": latches}}));
-        self.clusters.patch_status(name, &params, &status).await.unwrap();
+        if complete.is_some() {
+            let latches = json!({"infrastructureProvisioned": complete, "controlPlaneInitialized": answers});
+            let status = Patch::Merge(json!({"status": {"initialization": latches}}));
+            self.clusters.patch_status(name, &params, &status).await.unwrap();
+        }
         if let Some(endpoint) = plane.spec.control_plane_endpoint.filter(|it| !it.host.is_empty()) {
             let mirror = Patch::Merge(json!({"spec": {"controlPlaneEndpoint": endpoint}}));
             self.clusters.patch(name, &params, &mirror).await.unwrap();
@@ -114,7 +116,7 @@ async fn p1_p5_core_drives_ten_profiles_up_and_down_without_a_refused_call_or_a_
     stage.settings.standalone = Standalone::Off;
     stage.start().await;
     stage.apply(&example("many-profiles.yaml")).await;
-    let core = Core::new(&stage.kube.client_of(auth::admin(), "core"), "many").play();
+    let mut core = Core::new(&stage.kube.client_of(auth::admin(), "core"), "many").play();
     let failed = ever_true(&stage, "many", &["FargateProfileFailed", "Failed"]);
     // Eight of the example, this one, and the cluster's own: as many as EKS allows.
     let mut all: Vec<Value> = {
@@ -123,7 +125,10 @@ async fn p1_p5_core_drives_ten_profiles_up_and_down_without_a_refused_call_or_a_
     };
     all.push(json!({"name": "web", "selectors": [{"namespace": "web"}]}));
     change(&stage, "many", json!({ "additionalFargateProfiles": all })).await;
-    let made = ready(&stage, "many").await;
+    let made = tokio::select! {
+        made = ready(&stage, "many") => made,
+        ended = &mut core => panic!("the core ended: {ended:?}"),
+    };
     assert_eq!(made.status.unwrap().initialization.unwrap().control_plane_initialized, Some(true));
     assert_eq!(aws.calls("CreateFargateProfile").await, (10, 0), "each once, and none refused");
     assert_eq!(writes_to_clusters(&stage), [""; 0]);
