@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::world::{Said, World};
 
 /// How long something may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
 /// The namespace.
 #[derive(Clone)]

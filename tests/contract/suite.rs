@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::world::World;
 
 /// The longest that a case may take on a busy machine.
-const LIMIT: Duration = Duration::from_mins(9);
+const LIMIT: Duration = Duration::from_mins(20);
 
 /// What a case does; it panics where it fails.
 pub(crate) type Body = fn(Arc<World>) -> LocalBoxFuture<'static, ()>;
