@@ -26,8 +26,25 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// Reads what [`hex`] wrote.
+pub fn parse(text: &str) -> Option<Key> {
+    let mut key = [0; 32];
+    for (at, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    (text.len() == 64).then_some(key)
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_was_written_is_read() {
+        let key = super::of([&b"a"[..]]);
+        assert_eq!(super::parse(&super::hex(&key)), Some(key));
+        assert_eq!(super::parse("00"), None);
+        assert_eq!(super::parse(&"ä".repeat(32)), None);
+    }
+
     #[test]
     fn parts_cannot_be_shifted() {
         assert_ne!(super::of([&b"ab"[..], b"c"]), super::of([&b"a"[..], b"bc"]));

@@ -23,6 +23,7 @@ use crate::{
     journal::Journal,
     package::{Package, PackageError, Packages},
     pool::{Herd, Limits, Origin, Pool},
+    probe::{Ask, Probed, Provider, Reads},
     serve::{Make, Run, Seen, Shared},
     wire::{grpc::Status, schema::Wanted},
 };
@@ -115,6 +116,7 @@ pub struct Gateway {
     /// Processes.
     pub pool: Pool,
     pub(crate) shared: Arc<Shared>,
+    reads: Reads,
     runs: Mutex<HashMap<String, Arc<Run>>>,
     used: Mutex<Instant>,
     next: AtomicU64,
@@ -150,6 +152,7 @@ impl Gateway {
             _temporary: temporary,
             pool,
             shared,
+            reads: Reads::default(),
             runs: Mutex::default(),
             used: Mutex::new(Instant::now()),
             next: AtomicU64::new(1),
@@ -265,9 +268,15 @@ impl Gateway {
         });
     }
 
-    /// The provider's own checksum, as a key of what is kept about it.
-    pub fn fingerprint_of(herd: &Herd) -> String {
-        digest::hex(&herd.key)
+    /// Asks a provider about the objects of a workspace. `None` if the configuration is not known here.
+    pub async fn probe(&self, wanted: &Registration, ask: &Ask) -> Result<Option<Probed>, GatewayError> {
+        let herd = self.herd(wanted).await?;
+        let seat = digest::parse(&ask.seat).and_then(|key| herd.known_seat(&key));
+        let Some(seat) = seat else { return Ok(None) };
+        let (process, _) = herd.sit(&seat).await.map_err(GatewayError::Provider)?;
+        let Some(process) = process else { return Ok(None) };
+        let provider = Provider { shared: &self.shared, herd: &herd, process: &process, seat: seat.key };
+        Ok(Some(self.reads.probe(&provider, ask).await))
     }
 }
 

@@ -13,6 +13,7 @@
 //! | [`cache`] | answers that cannot differ |
 //! | [`journal`] | what was applied, on disk before terraform hears of it |
 //! | [`package`] | a provider on disk, and whether it is what was locked |
+//! | [`probe`] | whether a workspace is as it was, without terraform |
 //! | [`gateway`] | all of it together |
 //! | [`admin`] | how a run is registered from another process |
 
@@ -27,5 +28,6 @@ pub mod journal;
 pub mod package;
 pub mod plugin;
 pub mod pool;
+pub mod probe;
 pub mod serve;
 pub mod wire;

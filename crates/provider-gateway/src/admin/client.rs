@@ -14,7 +14,12 @@ use tokio::{
 };
 
 use super::protocol::{Answer, Question, Register, Report};
-use crate::{gateway::Registered, package::Package, serve::Seen};
+use crate::{
+    gateway::Registered,
+    package::Package,
+    probe::{Ask, Probed},
+    serve::Seen,
+};
 
 /// Longer than the longest start of a provider on a machine that is very busy.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -80,6 +85,14 @@ impl Client {
     async fn about(&self, question: &Question) -> Result<Seen, AskError> {
         match self.ask(question).await? {
             Answer::Seen(seen) => Ok(seen),
+            _ => Err(AskError::Nonsense),
+        }
+    }
+
+    /// Asks about objects; `None` if the gateway does not know their configuration.
+    pub async fn probe(&self, of: Register, ask: Ask) -> Result<Option<Probed>, AskError> {
+        match self.ask(&Question::Probe { of: Box::new(of), ask }).await? {
+            Answer::Probed { probed } => Ok(probed),
             _ => Err(AskError::Nonsense),
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     counters::Counts,
     gateway::{GatewayError, Registration},
     package::Package,
+    probe::{Ask, Probed},
     serve::Seen,
 };
 
@@ -49,7 +50,7 @@ impl From<Register> for Registration {
 
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "ask", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub enum Question {
     /// A socket for a run.
     Register(Box<Register>),
@@ -62,6 +63,13 @@ pub enum Question {
     Release {
         /// The run.
         run: String,
+    },
+    /// Whether objects are as they were.
+    Probe {
+        /// Whose provider.
+        of: Box<Register>,
+        /// What to ask.
+        ask: Ask,
     },
     /// What a package is.
     Package {
@@ -104,7 +112,7 @@ pub struct Report {
 
 /// What can be answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub enum Answer {
     /// The run has its socket.
     Registered {
@@ -115,6 +123,11 @@ pub enum Answer {
     },
     /// What a run has done.
     Seen(Seen),
+    /// What a probe found; `None` if the configuration is not known.
+    Probed {
+        /// By address.
+        probed: Option<Probed>,
+    },
     /// A package.
     Package(Package),
     /// How it is.

@@ -82,6 +82,9 @@ async fn answer(gateway: &Arc<Gateway>, question: Question, stop: &CancellationT
             .map(|Registered { run, reattach }| Answer::Registered { run, reattach }),
         Question::Seen { run } => gateway.seen(&run).map(Answer::Seen),
         Question::Release { run } => gateway.release(&run).map(Answer::Seen),
+        Question::Probe { of, ask } => {
+            gateway.probe(&(*of).into(), &ask).await.map(|probed| Answer::Probed { probed })
+        }
         Question::Package { dir } => gateway.package(&dir).await.map(Answer::Package),
         Question::Report => Ok(Answer::Report(report(gateway))),
         Question::End => {

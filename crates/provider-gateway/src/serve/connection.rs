@@ -28,7 +28,7 @@ use crate::{
         grpc::{self, Answer, AnswerBody, Code, Status, collect, head, message, response},
         messages::{type_name, with_warning},
         method::{Class, Method},
-        schema,
+        proto, schema,
     },
 };
 
@@ -228,9 +228,13 @@ impl Connection {
                 return Err(Status::new(Code::Cancelled, format!("{} was cancelled by a stop", method.name)));
             }
         };
-        if method.name == "ReadDataSource" {
-            let request = message(&body).unwrap_or_default();
-            self.run.saw_data(&seat.key, path, request, answer.message().unwrap_or_default());
+        let value = answer.message().and_then(|it| proto::bytes(it, 1).ok().flatten()).unwrap_or_default();
+        match method.name {
+            "ReadResource" => self.run.saw_resource(value),
+            "ReadDataSource" => {
+                self.run.saw_data(&seat.key, path, message(&body).unwrap_or_default(), value);
+            }
+            _ => {}
         }
         Ok(answer)
     }

@@ -49,6 +49,8 @@ pub struct Seen {
     pub seats: BTreeSet<String>,
     /// The data sources that it read.
     pub data: Vec<DataRead>,
+    /// Digests of the values of all resources that it read.
+    pub reads: BTreeSet<String>,
     /// Whether something was read that could not be remembered.
     pub too_much: bool,
     /// Types that it asked for and that its schema did not have.
@@ -137,7 +139,12 @@ impl Run {
         self.seen.lock().unwanted.insert(kind.to_owned());
     }
 
-    pub(super) fn saw_data(&self, seat: &Key, path: &str, request: &[u8], answer: &[u8]) {
+    pub(super) fn saw_resource(&self, value: &[u8]) {
+        let digest = digest::hex(&digest::of([value]));
+        self.seen.lock().reads.insert(digest);
+    }
+
+    pub(super) fn saw_data(&self, seat: &Key, path: &str, request: &[u8], value: &[u8]) {
         let mut seen = self.seen.lock();
         if request.len() > LARGEST || seen.data.len() >= MOST {
             seen.too_much = true;
@@ -147,7 +154,7 @@ impl Run {
             seat: digest::hex(seat),
             path: path.to_owned(),
             request: BASE64_STANDARD.encode(request),
-            digest: digest::hex(&digest::of([answer])),
+            digest: digest::hex(&digest::of([value])),
         };
         if !seen.data.contains(&read) {
             seen.data.push(read);
