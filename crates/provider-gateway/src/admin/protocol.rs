@@ -1,0 +1,156 @@
+//! Questions and answers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    counters::Counts,
+    gateway::{GatewayError, Registration},
+    package::Package,
+    probe::{Ask, Probed},
+    serve::Seen,
+};
+
+/// A registration as it is sent. Holds credentials, so it is never printed.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Register {
+    /// Whose, for the journal.
+    pub workspace: String,
+    /// For whom.
+    pub tenant: String,
+    /// The provider's address.
+    pub address: String,
+    /// The directory of the unpacked provider.
+    pub package: PathBuf,
+    /// What the lock file allows; `None` if there is no entry.
+    pub locked: Option<Vec<String>>,
+    /// The environment of the provider.
+    pub env: BTreeMap<String, String>,
+    /// Types that the run can meet; `None` for all.
+    pub types: Option<BTreeSet<String>>,
+}
+
+impl fmt::Debug for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Register").field("workspace", &self.workspace).finish_non_exhaustive()
+    }
+}
+
+impl From<Register> for Registration {
+    fn from(from: Register) -> Self {
+        let Register { workspace, tenant, address, package, locked, env, types } = from;
+        Self { workspace, tenant, address, package, locked, env, types }
+    }
+}
+
+/// What can be asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Question {
+    /// A socket for a run.
+    Register(Box<Register>),
+    /// What a run has done so far.
+    Seen {
+        /// The run.
+        run: String,
+    },
+    /// The end of a run.
+    Release {
+        /// The run.
+        run: String,
+    },
+    /// Whether objects are as they were.
+    Probe {
+        /// Whose provider.
+        of: Box<Register>,
+        /// What to ask.
+        ask: Ask,
+    },
+    /// What a package is.
+    Package {
+        /// Its directory.
+        dir: PathBuf,
+    },
+    /// How it is.
+    Report,
+    /// To end, as soon as nobody uses it.
+    End,
+}
+
+/// A provider process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Live {
+    /// Its number.
+    pub pid: u32,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Calls under way.
+    pub calls: usize,
+    /// Seconds since its start.
+    pub age: u64,
+    /// The first letters of the key of its program, environment and tenant.
+    pub herd: String,
+}
+
+/// How the gateway is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its own process.
+    pub pid: u32,
+    /// Runs that are registered.
+    pub runs: usize,
+    /// Providers.
+    pub providers: Vec<Live>,
+    /// Numbers.
+    pub counts: Counts,
+}
+
+/// What can be answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Answer {
+    /// The run has its socket.
+    Registered {
+        /// The run's name.
+        run: String,
+        /// The value of `TF_REATTACH_PROVIDERS`.
+        reattach: serde_json::Value,
+    },
+    /// What a run has done.
+    Seen(Seen),
+    /// What a probe found; `None` if the configuration is not known.
+    Probed {
+        /// By address.
+        probed: Option<Probed>,
+    },
+    /// A package.
+    Package(Package),
+    /// How it is.
+    Report(Report),
+    /// It will.
+    Ending,
+    /// No. `refused` means that the run must not go on without the gateway either.
+    No {
+        /// In words.
+        words: String,
+        /// Whether the provider is not the one that was locked.
+        refused: bool,
+    },
+}
+
+impl From<&GatewayError> for Answer {
+    fn from(error: &GatewayError) -> Self {
+        let mut words = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            words = format!("{words}: {inner}");
+            cause = inner.source();
+        }
+        Self::No { words, refused: matches!(error, GatewayError::Package(_)) }
+    }
+}

@@ -1,0 +1,9 @@
+//! The one reader of the wall clock in this crate.
+
+use jiff::Timestamp;
+
+/// The present moment.
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,183 @@
+//! The few messages that the gateway looks into. Numbers are those of tfplugin5 and tfplugin6, which agree here.
+
+use super::{
+    msgpack,
+    proto::{self, Malformed, Value, fields, put_bytes, put_number},
+};
+
+const ERROR: u64 = 1;
+const WARNING: u64 = 2;
+
+/// What an answer's diagnostics amount to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// There is one at least.
+    pub any: bool,
+    /// One of them is an error.
+    pub error: bool,
+}
+
+/// Looks at the diagnostics in field `number` of an answer.
+pub fn verdict(answer: &[u8], number: u64) -> Result<Verdict, Malformed> {
+    let mut verdict = Verdict { any: false, error: false };
+    for field in fields(answer) {
+        let field = field?;
+        if let Value::Bytes(diagnostic) = field.value
+            && field.number == number
+        {
+            verdict.any = true;
+            verdict.error |= severity(diagnostic)? == ERROR;
+        }
+    }
+    Ok(verdict)
+}
+
+fn severity(diagnostic: &[u8]) -> Result<u64, Malformed> {
+    let mut severity = 0;
+    for field in fields(diagnostic) {
+        let field = field?;
+        if let (1, Value::Varint(value)) = (field.number, field.value) {
+            severity = value;
+        }
+    }
+    Ok(severity)
+}
+
+/// An answer with one more warning: a repeated field is added to by appending.
+pub fn with_warning(answer: &[u8], number: u64, summary: &str, detail: &str) -> Vec<u8> {
+    let mut diagnostic = Vec::new();
+    put_number(&mut diagnostic, 1, WARNING);
+    put_bytes(&mut diagnostic, 2, summary.as_bytes());
+    put_bytes(&mut diagnostic, 3, detail.as_bytes());
+    let mut all = answer.to_vec();
+    put_bytes(&mut all, number, &diagnostic);
+    all
+}
+
+/// The type that a call is about; field 1 of all that have one.
+pub fn type_name(request: &[u8]) -> Option<&str> {
+    proto::text(request, 1).ok().flatten()
+}
+
+/// `UpgradeResourceState.Request` for attributes as they stand in a state file.
+pub fn upgrade_request(kind: &str, version: u64, attributes: &[u8]) -> Vec<u8> {
+    let mut raw = Vec::with_capacity(attributes.len() + 8);
+    put_bytes(&mut raw, 1, attributes);
+    let mut request = Vec::with_capacity(raw.len() + 64);
+    put_bytes(&mut request, 1, kind.as_bytes());
+    put_number(&mut request, 2, version);
+    put_bytes(&mut request, 3, &raw);
+    request
+}
+
+/// `ReadResource.Request` for a value as the upgrade gave it.
+pub fn read_request(kind: &str, state: &[u8], private: &[u8]) -> Vec<u8> {
+    let mut request = Vec::with_capacity(state.len() + private.len() + 64);
+    put_bytes(&mut request, 1, kind.as_bytes());
+    put_bytes(&mut request, 2, state);
+    put_bytes(&mut request, 3, private);
+    request
+}
+
+/// A `Configure.Request` without what makes no difference: whether terraform allows the provider to defer its answers
+/// until its configuration is known. Terraform says no when it plans and yes when it applies, so the two would have two
+/// processes. Where everything in the configuration is known there is nothing to defer, and a provider that is not
+/// allowed to never does. Anything else is kept as it is, and equal only to itself.
+pub fn essence(configure: &[u8]) -> Vec<u8> {
+    let known = proto::bytes(configure, 2).ok().flatten().and_then(|it| proto::bytes(it, 1).ok().flatten());
+    if !known.is_some_and(msgpack::is_known) {
+        return configure.to_vec();
+    }
+    let mut kept = Vec::with_capacity(configure.len());
+    for field in fields(configure).flatten() {
+        match (field.number, field.value) {
+            (3, Value::Bytes(capabilities)) => {
+                let others = fields(capabilities).flatten().filter(|it| it.number != 1);
+                let others: Vec<u8> = others.flat_map(|it| it.raw).copied().collect();
+                if !others.is_empty() {
+                    put_bytes(&mut kept, 3, &others);
+                }
+            }
+            _ => kept.extend_from_slice(field.raw),
+        }
+    }
+    kept
+}
+
+/// Whether a `DynamicValue` is null: the object is not there. Msgpack's nil, or JSON's null.
+pub fn is_null(value: &[u8]) -> bool {
+    let msgpack = proto::bytes(value, 1).ok().flatten();
+    let json = proto::bytes(value, 2).ok().flatten();
+    matches!((msgpack, json), (Some([0xc0]), _) | (_, Some(b"null")) | (None, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnostic(severity: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_number(&mut bytes, 1, severity);
+        bytes
+    }
+
+    #[test]
+    fn errors_and_warnings_are_told_apart() {
+        let mut answer = Vec::new();
+        assert_eq!(verdict(&answer, 2), Ok(Verdict { any: false, error: false }));
+        put_bytes(&mut answer, 2, &diagnostic(WARNING));
+        assert_eq!(verdict(&answer, 2), Ok(Verdict { any: true, error: false }));
+        put_bytes(&mut answer, 2, &diagnostic(ERROR));
+        assert_eq!(verdict(&answer, 2), Ok(Verdict { any: true, error: true }));
+        assert_eq!(verdict(&answer, 3), Ok(Verdict { any: false, error: false }));
+    }
+
+    #[test]
+    fn a_warning_is_appended_and_nothing_else_changes() {
+        let answer = with_warning(b"\x0a\x01x", 3, "s", "d");
+        assert!(answer.starts_with(b"\x0a\x01x"));
+        assert_eq!(verdict(&answer, 3), Ok(Verdict { any: true, error: false }));
+    }
+
+    fn configure(value: &[u8], capabilities: Option<&[u8]>) -> Vec<u8> {
+        let (mut config, mut request) = (Vec::new(), Vec::new());
+        put_bytes(&mut config, 1, value);
+        put_bytes(&mut request, 1, b"1.11.4");
+        put_bytes(&mut request, 2, &config);
+        if let Some(capabilities) = capabilities {
+            put_bytes(&mut request, 3, capabilities);
+        }
+        request
+    }
+
+    #[test]
+    fn planning_and_applying_have_one_configuration() {
+        let known = b"\x81\xa1a\xa1b";
+        let plan = configure(known, Some(b"\x10\x01"));
+        let apply = configure(known, Some(b"\x08\x01\x10\x01"));
+        assert_eq!(essence(&plan), plan);
+        assert_eq!(essence(&apply), plan);
+        assert_eq!(essence(&configure(known, Some(b""))), configure(known, None));
+    }
+
+    #[test]
+    fn a_configuration_with_something_unknown_is_equal_to_itself_only() {
+        let unknown = b"\x81\xa1a\xd4\x00\x00";
+        for request in [configure(unknown, Some(b"\x08\x01")), configure(unknown, None), b"\xff".to_vec()] {
+            assert_eq!(essence(&request), request);
+        }
+    }
+
+    #[test]
+    fn null_is_recognised_in_both_encodings() {
+        let value = |number, bytes: &[u8]| {
+            let mut value = Vec::new();
+            put_bytes(&mut value, number, bytes);
+            value
+        };
+        assert!(is_null(&value(1, &[0xc0])));
+        assert!(is_null(&value(2, b"null")));
+        assert!(is_null(b""));
+        assert!(!is_null(&value(1, &[0x80])));
+    }
+}

@@ -1,0 +1,135 @@
+//! The probe, against the real provider: what was changed behind terraform's back is noticed, one thing at a time.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
+
+mod support;
+
+use std::{fs, time::Duration};
+
+use provider_gateway::{
+    probe::{Ask, Fingerprint, Inputs, Why, objects},
+    serve::Seen,
+};
+use support::{Bench, Workspace, provider};
+
+const AWS: &str = "registry.terraform.io/hashicorp/aws";
+
+const WORLD: &str = r#"
+data "aws_availability_zones" "all" {}
+
+resource "aws_vpc" "this" {
+  cidr_block = "10.0.0.0/16"
+  tags       = { Name = "one" }
+}
+
+resource "aws_subnet" "this" {
+  vpc_id            = aws_vpc.this.id
+  cidr_block        = "10.0.1.0/24"
+  availability_zone = data.aws_availability_zones.all.names[0]
+  tags              = { Name = "two" }
+}
+
+resource "aws_iam_role" "this" {
+  name               = "probed"
+  tags               = { Name = "three" }
+  assume_role_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "eks.amazonaws.com" } }]
+  })
+}
+
+resource "aws_sqs_queue" "this" {
+  name                       = "probed"
+  visibility_timeout_seconds = 30
+  tags                       = { Name = "four" }
+}
+"#;
+
+fn inputs(workspace: &Workspace) -> Inputs {
+    let state = objects(&fs::read(workspace.root.join("terraform.tfstate")).unwrap(), AWS).unwrap().state;
+    let text = str::to_owned;
+    Inputs { configuration: text("c"), state, provider: text("p"), surroundings: text("s") }
+}
+
+fn ask(workspace: &Workspace, seat: &str, seen: &Seen, fresh: bool) -> Ask {
+    let found = objects(&fs::read(workspace.root.join("terraform.tfstate")).unwrap(), AWS).unwrap();
+    Ask { seat: seat.to_owned(), objects: found.objects, data: seen.data.clone(), fresh }
+}
+
+/// A plan that finds nothing, and the fingerprint that follows it.
+async fn take(bench: &Bench, workspace: &Workspace) -> (Fingerprint, Seen) {
+    let registered = bench.register(workspace).await;
+    let said = workspace.run(&["plan", "-no-color", "-detailed-exitcode"], Some(&registered.reattach)).await;
+    said.ok();
+    let seen = bench.gateway.release(&registered.run).unwrap();
+    assert_eq!((seen.seats.len(), seen.data.len(), seen.too_much), (1, 1, false));
+    let seat = seen.seats.first().unwrap().clone();
+    let ask = ask(workspace, &seat, &seen, true);
+    let probed = bench.gateway.probe(&Bench::registration(workspace), &ask).await.unwrap().unwrap();
+    (Fingerprint::of(inputs(workspace), seen.clone(), &probed).unwrap(), seen)
+}
+
+async fn check(bench: &Bench, workspace: &Workspace, taken: &(Fingerprint, Seen)) -> Result<(), Why> {
+    taken.0.worth_a_probe(&inputs(workspace))?;
+    // Answers are everybody's for a second; this one shall be a new one.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let ask = ask(workspace, &taken.0.seat, &taken.1, false);
+    let probed = bench.gateway.probe(&Bench::registration(workspace), &ask).await.unwrap();
+    taken.0.compare(&probed.ok_or(Why::UnknownConfiguration)?)
+}
+
+/// The same objects in another workspace: what is applied there is done behind the first one's back.
+async fn meddle(bench: &Bench, name: &str, victim: &Workspace, change: impl Fn(&str) -> String) {
+    let text = format!("{}\n{WORLD}", provider(&bench.endpoint, "us-east-1", "test", ""));
+    let meddler = bench.bare_workspace(name, &change(&text));
+    fs::copy(victim.root.join("terraform.tfstate"), meddler.root.join("terraform.tfstate")).unwrap();
+    bench.run(&meddler, &["init", "-no-color"]).await.ok();
+    bench.run(&meddler, &["apply", "-auto-approve", "-no-color"]).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_change_behind_the_back_is_noticed() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("victim", WORLD);
+    bench.run(&workspace, &["init", "-no-color"]).await.ok();
+    bench.run(&workspace, &["apply", "-auto-approve", "-no-color"]).await.ok();
+    let mut taken = take(&bench, &workspace).await;
+    for _ in 0..3 {
+        assert_eq!(check(&bench, &workspace, &taken).await, Ok(()));
+    }
+    for (at, (from, to, address)) in [
+        ("\"one\"", "\"other\"", "aws_vpc.this"),
+        ("\"two\"", "\"other\"", "aws_subnet.this"),
+        ("\"three\"", "\"other\"", "aws_iam_role.this"),
+        ("\"four\"", "\"other\"", "aws_sqs_queue.this"),
+        ("= 30", "= 31", "aws_sqs_queue.this"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        meddle(&bench, &format!("m{at}"), &workspace, |text| text.replacen(from, to, 1)).await;
+        let why = check(&bench, &workspace, &taken).await;
+        assert_eq!(why, Err(Why::Differs { address: address.to_owned() }), "{from}");
+        // A plan through the gateway decides, and repairs.
+        bench.run(&workspace, &["apply", "-auto-approve", "-no-color"]).await.ok();
+        taken = take(&bench, &workspace).await;
+    }
+    let without = |text: &str| text.split("resource \"aws_sqs_queue\"").next().unwrap().to_owned();
+    meddle(&bench, "deleter", &workspace, without).await;
+    let why = check(&bench, &workspace, &taken).await;
+    assert_eq!(why, Err(Why::Missing { address: "aws_sqs_queue.this".to_owned() }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_knows_nothing_asks_for_a_plan() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("any", WORLD);
+    let ask = Ask { seat: "00".repeat(32), objects: Vec::new(), data: Vec::new(), fresh: false };
+    let probed = bench.gateway.probe(&Bench::registration(&workspace), &ask).await.unwrap();
+    assert_eq!(probed, None);
+}
