@@ -52,10 +52,10 @@ pub(crate) fn diary(world: &Path) -> anyhow::Result<Vec<(String, String, SystemT
     let text = fs::read_to_string(world.join("diary")).unwrap_or_default();
     text.lines()
         .map(|line| {
-            let mut words = line.split(' ');
-            let mut word = || words.next().context("a torn line in the diary");
-            let at = UNIX_EPOCH + Duration::from_nanos(word()?.parse()?);
-            Ok((word()?.to_owned(), word()?.to_owned(), at))
+            let mut parts = line.split(' ');
+            let mut part = || parts.next().context("a torn line in the diary");
+            let at = UNIX_EPOCH + Duration::from_nanos(part()?.parse()?);
+            Ok((part()?.to_owned(), part()?.to_owned(), at))
         })
         .collect()
 }

@@ -119,11 +119,14 @@ where
     ctx.attempts.failed(&key, class)
 }
 
+/// What a controller says of one reconcile.
+type Told<K, E, W> = Result<(ObjectRef<K>, Action), ControllerError<E, W>>;
+
 /// Logs what a controller says of itself; the outcome of each reconcile was logged already.
 pub fn log<K, E, W>(
     kind: &'static str,
     ctx: &Context,
-) -> impl FnMut(Result<(ObjectRef<K>, Action), ControllerError<E, W>>) -> Ready<()> + use<K, E, W>
+) -> impl FnMut(Told<K, E, W>) -> Ready<()> + use<K, E, W>
 where
     K: Resource,
     K::DynamicType: Debug,

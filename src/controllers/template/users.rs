@@ -144,7 +144,7 @@ mod tests {
         .unwrap()
     }
 
-    fn keys(all: BTreeSet<Key>) -> Vec<String> {
+    fn keys(all: &BTreeSet<Key>) -> Vec<String> {
         all.iter().map(ToString::to_string).collect()
     }
 
@@ -154,7 +154,7 @@ mod tests {
         users.take_in(Event::Init);
         users.take_in(Event::InitApply(user("a", &json!({"name": "vpc"}))));
         assert_eq!(users.of(&Key::new("team", "vpc")), None);
-        assert_eq!(keys(users.take_in(Event::InitDone)), ["team/vpc"]);
+        assert_eq!(keys(&users.take_in(Event::InitDone)), ["team/vpc"]);
         assert_eq!(users.of(&Key::new("team", "vpc")), Some(vec!["team/a".to_owned()]));
     }
 
@@ -162,12 +162,12 @@ mod tests {
     fn only_a_change_of_the_template_concerns_templates() {
         let users = Users::default();
         let vpc = json!({"name": "vpc"});
-        assert_eq!(keys(users.take_in(Event::Apply(user("a", &vpc)))), ["team/vpc"]);
-        assert_eq!(keys(users.take_in(Event::Apply(user("a", &vpc)))), [""; 0]);
+        assert_eq!(keys(&users.take_in(Event::Apply(user("a", &vpc)))), ["team/vpc"]);
+        assert_eq!(keys(&users.take_in(Event::Apply(user("a", &vpc)))), [""; 0]);
         let other = json!({"name": "eks", "namespace": "shared"});
-        assert_eq!(keys(users.take_in(Event::Apply(user("a", &other)))), ["shared/eks", "team/vpc"]);
-        assert_eq!(keys(users.take_in(Event::Apply(user("a", &Value::Null)))), ["shared/eks"]);
-        assert_eq!(keys(users.take_in(Event::Delete(user("a", &vpc)))), [""; 0]);
+        assert_eq!(keys(&users.take_in(Event::Apply(user("a", &other)))), ["shared/eks", "team/vpc"]);
+        assert_eq!(keys(&users.take_in(Event::Apply(user("a", &Value::Null)))), ["shared/eks"]);
+        assert_eq!(keys(&users.take_in(Event::Delete(user("a", &vpc)))), [""; 0]);
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let users = Users::default();
         users.take_in(Event::Apply(user("a", &json!({"name": "vpc"}))));
         users.take_in(Event::Init);
-        assert_eq!(keys(users.take_in(Event::InitDone)), ["team/vpc"]);
+        assert_eq!(keys(&users.take_in(Event::InitDone)), ["team/vpc"]);
         assert_eq!(users.of(&Key::new("team", "vpc")), Some(Vec::new()));
     }
 }
