@@ -23,7 +23,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::running::{Running, settings};
+use crate::{
+    account,
+    running::{Running, settings},
+};
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
@@ -53,12 +56,21 @@ impl Stage {
         writer.install_crds(&crds()).await.unwrap();
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD).unwrap();
         writer.install_crds(&[cluster]).await.unwrap();
-        Self { kube, dir: tempfile::tempdir().unwrap(), cloud, settings: settings(), running: None }
+        let names: Vec<String> = crds().into_iter().filter_map(|it| it.metadata.name).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let missing = writer.established(&names, Duration::from_mins(1)).await.unwrap();
+        assert!(missing.is_empty(), "not served: {missing:?}");
+        let stage =
+            Self { kube, dir: tempfile::tempdir().unwrap(), cloud, settings: settings(), running: None };
+        for object in account::objects() {
+            stage.apply_value(object).await;
+        }
+        stage
     }
 
     /// Starts the operator in the data directory of this stage.
     pub(crate) async fn start(&mut self) {
-        let client = self.kube.client_of(embedded_kube::auth::admin(), "capt-operator");
+        let client = self.kube.client_of(account::user(), account::AGENT);
         let running = Running::start(client, &self.data(), &self.cloud, &self.settings).await;
         self.running = Some(running);
     }
@@ -67,6 +79,7 @@ impl Stage {
     pub(crate) async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop().await;
+            account::judge(&self.kube.requests().all());
         }
     }
 
