@@ -4,7 +4,10 @@ use std::{fs, path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use capt::api::{CaptCluster, CaptControlPlane};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::DynamicObject;
+use kube::{
+    ResourceExt as _,
+    api::{DeleteParams, DynamicObject},
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -131,12 +134,28 @@ pub(crate) async fn p18_capi_core_leads_a_cluster_through_its_life_by_an_exact_k
     };
     place.until("real", "ready with its profile", is_ready).await;
     describe(&place).await;
+    lost_kubeconfig(&place).await;
 
     place.kubectl(&["delete", "cluster", "real", "--wait=false"], "").await.good();
     place.eventually("the Cluster is gone", async || clusters.get_opt("real").await.unwrap().is_none()).await;
     assert_eq!(place.count::<CaptControlPlane>().await + place.count::<CaptCluster>().await, 0);
     assert_eq!(aws.inventory().await, empty, "nothing is left in AWS");
     place.eventually("nothing is left here", async || place.count::<Secret>().await == 0).await;
+}
+
+/// P2 of the control plane: a kubeconfig that somebody deletes comes back, and what was initialized stays initialized.
+async fn lost_kubeconfig(place: &Place) {
+    let secrets = place.api::<Secret>();
+    let uid = secrets.get("real-kubeconfig").await.unwrap().uid();
+    secrets.delete("real-kubeconfig", &DeleteParams::default()).await.unwrap();
+    place
+        .eventually("the kubeconfig is back", async || {
+            let control_plane = place.api::<CaptControlPlane>().get("real").await.unwrap();
+            let latches = control_plane.status.unwrap().initialization.unwrap();
+            assert_eq!(latches.control_plane_initialized, Some(true), "it was taken back");
+            secrets.get_opt("real-kubeconfig").await.unwrap().is_some_and(|it| it.uid() != uid)
+        })
+        .await;
 }
 
 /// `clusterctl describe cluster` shows both objects with what they say of themselves.

@@ -8,6 +8,11 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+#[path = "../rbac/mod.rs"]
+#[allow(dead_code, reason = "tests/deploy uses more of it")]
+mod rbac;
+
+mod account;
 mod bad_input;
 mod cloud;
 mod clusters;

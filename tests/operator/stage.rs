@@ -23,7 +23,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::running::{Running, settings};
+use crate::{
+    account,
+    running::{Running, settings},
+};
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
@@ -58,7 +61,7 @@ impl Stage {
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD).unwrap();
         writer.install_crds(&[cluster]).await.unwrap();
         until_served(&kube.client()).await;
-        Self {
+        let stage = Self {
             kube,
             dir: tempfile::tempdir().unwrap(),
             cloud,
@@ -66,7 +69,11 @@ impl Stage {
             engine: None,
             home: "default",
             running: None,
+        };
+        for object in account::objects() {
+            stage.apply_value(object).await;
         }
+        stage
     }
 
     /// Starts the operator in the data directory of this stage.
@@ -76,7 +83,7 @@ impl Stage {
 
     /// An operator with a disk of its own, as another pod has it.
     pub(crate) async fn launch(&self, data: PathBuf) -> Running {
-        let client = self.kube.client_of(embedded_kube::auth::admin(), "capt-operator");
+        let client = self.kube.client_of(account::user(), account::AGENT);
         Running::with_engine(self.engine.as_deref(), client, &data, &self.cloud, &self.settings).await
     }
 
@@ -84,6 +91,7 @@ impl Stage {
     pub(crate) async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop().await;
+            account::judge(&self.kube.requests().all());
         }
     }
 
