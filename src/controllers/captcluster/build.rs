@@ -66,6 +66,7 @@ fn body(object: &CaptCluster, valid: &Validated, seen: &Seen) -> WorkspaceTempla
                     name: template.name.to_string(),
                     namespace: Some(template.namespace.to_string()),
                 }),
+                region: Some(valid.network.region.to_string()),
                 variables: variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
                 write_connection_secret_to_ref: secret_beside_template(object, seen),
                 ..WorkspaceTemplateApplySpec::default()
@@ -157,6 +158,7 @@ mod tests {
         let variables = json!({"cluster_name": "demo", "vpc_name": "mine", "environment": "production"});
         assert_eq!(made["spec"]["variables"], variables);
         assert!(made["spec"].get("module").is_none() && made["spec"].get("inputs").is_none());
+        assert_eq!(made["spec"]["region"], "eu-central-1");
     }
 
     #[test]

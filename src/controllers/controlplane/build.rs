@@ -85,6 +85,7 @@ pub(crate) fn workspace(
     let control_plane = ValidatedControlPlane { version: version.clone(), ..valid.control_plane.clone() };
     let secrets: Vec<SecretRef> = network.map(Network::secret).into_iter().collect();
     let common = WorkspaceTemplateApplySpec {
+        region: Some(valid.region.to_string()),
         identity_ref: identity(valid),
         write_connection_secret_to_ref: Some(connection_secret(object)),
         ..WorkspaceTemplateApplySpec::default()
@@ -98,7 +99,6 @@ pub(crate) fn workspace(
         },
         None => WorkspaceTemplateApplySpec {
             module: Some(BuiltInModule::Eks),
-            region: Some(valid.region.to_string()),
             inputs: Some(blueprint::eks(&control_plane, &valid.eks_name).into_iter().collect()),
             inputs_from: secrets
                 .iter()
@@ -210,7 +210,8 @@ mod tests {
         assert_eq!(spec["variables"], variables);
         assert_eq!(spec["waitForWorkspaces"], json!([{"name": "net-vpc", "namespace": "team"}]));
         assert_eq!(spec["writeConnectionSecretToRef"]["name"], "cp-eks-connection");
-        assert!(spec.get("module").is_none() && spec.get("inputs").is_none() && spec.get("region").is_none());
+        assert!(spec.get("module").is_none() && spec.get("inputs").is_none());
+        assert_eq!(spec["region"], "eu-central-1", "of its provider, where EKS is asked, too");
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(crate) fn workspace(
     let cluster = connection_secret(object);
     let network = network.map(Network::secret);
     let common = WorkspaceTemplateApplySpec {
+        region: Some(valid.region.to_string()),
         identity_ref: identity(valid),
         wait_for_secrets: network.iter().chain([&cluster]).cloned().collect(),
         ..WorkspaceTemplateApplySpec::default()
@@ -43,7 +44,6 @@ pub(crate) fn workspace(
         },
         None => WorkspaceTemplateApplySpec {
             module: Some(BuiltInModule::Fargate),
-            region: Some(valid.region.to_string()),
             inputs: Some(blueprint::fargate(profile, &valid.eks_name).into_iter().collect()),
             inputs_from: taken(profile, network.as_ref(), &cluster),
             ..common
@@ -131,5 +131,6 @@ mod tests {
         );
         assert_eq!(spec["waitForSecrets"].as_array().map(Vec::len), Some(2));
         assert!(spec.get("module").is_none());
+        assert_eq!(spec["region"], "eu-central-1");
     }
 }
