@@ -125,7 +125,7 @@ async fn p4_a_leader_that_is_asked_to_stop_leads_until_its_terraform_is_done() {
     let terraform = Scripted::real();
     let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.engine = Some(terraform.path());
-    stage.settings.leader_election = Some("default".to_owned());
+    stage.settings.leader_election = Some("capt-system".to_owned());
     let first = stage.launch(stage.dir.path().join("first")).await;
     stage.apply_value(template(&stage, "4")).await;
     for name in ["p1", "p2", "p3"] {

@@ -69,11 +69,11 @@ pub fn find<'a>(headers: &'a HeaderMap, uri: &'a Uri, places: &Places) -> Option
             Some(Found { key, source: Source::Tracestate })
         })
         .or_else(|| {
-            let key = OLDER.iter().find_map(|name| whole(headers.get_all(*name)))?;
+            let key = OLDER.iter().find_map(|name| whole(&headers.get_all(*name)))?;
             Some(Found { key, source: Source::Older })
         })
         .or_else(|| {
-            let key = places.headers.iter().find_map(|name| whole(headers.get_all(name)))?;
+            let key = places.headers.iter().find_map(|name| whole(&headers.get_all(name)))?;
             Some(Found { key, source: Source::Custom })
         })
         .or_else(|| Some(Found { key: query(uri.query()?, &places.queries)?, source: Source::Query }))
@@ -114,17 +114,17 @@ fn decoded(value: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The first line of a header that is a key.
-fn whole(lines: http::header::GetAll<'_, HeaderValue>) -> Option<Cow<'_, str>> {
+fn whole<'a>(lines: &http::header::GetAll<'a, HeaderValue>) -> Option<Cow<'a, str>> {
     let texts = lines.iter().filter_map(|line| std::str::from_utf8(line.as_bytes()).ok());
     texts.map(|text| text.trim_matches([' ', '\t'])).find(|text| is_key(text)).map(Cow::Borrowed)
 }
 
 /// The first parameter of the query that is a key.
-fn query<'a>(query: &'a str, names: &[String]) -> Option<Cow<'a, str>> {
-    if names.is_empty() {
+fn query<'a>(query: &'a str, wanted: &[String]) -> Option<Cow<'a, str>> {
+    if wanted.is_empty() {
         return None;
     }
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    let named = pairs.filter(|(name, _)| names.iter().any(|wanted| wanted == name));
-    named.filter_map(|(_, value)| decoded(value)).find(|key| is_key(key))
+    let ours = pairs.filter(|(name, _)| wanted.iter().any(|it| it == name));
+    ours.filter_map(|(_, value)| decoded(value)).find(|key| is_key(key))
 }
