@@ -30,7 +30,7 @@ use crate::{
     capi,
     cloud::LocalAws,
     host::{self, free_ports},
-    running::{Running, settings},
+    running::{Running, log_filter, settings},
 };
 
 /// The operator's own, of `deploy/`.
@@ -38,9 +38,6 @@ pub(crate) const NAMESPACE: &str = "capt-system";
 pub(crate) const ACCOUNT: &str = "capt";
 /// Who the operator is.
 pub(crate) const USER: &str = "system:serviceaccount:capt-system:capt";
-
-/// A server that is coming up is asked until it answers; nobody needs to read of each time.
-const LOG: &str = "warn,kube_client::client::builder=off";
 
 /// Everything that the cases of a group share.
 pub(crate) struct World {
@@ -66,7 +63,7 @@ impl World {
     }
 
     pub(crate) async fn start(group: &str, bin: &Path) -> Self {
-        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, LOG);
+        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
         let dir = tempfile::tempdir().unwrap();
         let aws = tokio::task::spawn_blocking(LocalAws::start);
         let audit = Audit::begin(dir.path());

@@ -123,6 +123,12 @@ fn outer(data: &Path) -> Outer {
     Outer { env, cwd, exe: env!("CARGO_BIN_EXE_capt").into() }
 }
 
+/// What the operator logs: nothing but errors, unless somebody wants to see more, such as `capt=debug`.
+#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
+pub(crate) fn log_filter() -> String {
+    std::env::var("CAPT_LOG").unwrap_or_else(|_| "error".to_owned())
+}
+
 /// A cache directory of the caller's, or the one that `make` uses.
 #[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
 pub(crate) fn cache() -> PathBuf {

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::{
     account,
-    running::{Running, settings},
+    running::{Running, log_filter, settings},
 };
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
@@ -53,8 +53,7 @@ impl Stage {
 
     /// The API with our kinds, and no operator yet.
     pub(crate) async fn idle(cloud: Cloud) -> Self {
-        // What the operator logs is shown where somebody asks for it, and with a test that fails.
-        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, "warn,capt=debug");
+        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
         let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
         let writer = Kube::new(kube.client());
         writer.install_crds(&crds()).await.unwrap();
