@@ -53,6 +53,8 @@ impl Capt {
         let mut env = outer.env.clone();
         // Settings of the person who runs the bench; where the engine and the providers are stays valid.
         env.retain(|name, _| !["CAPT_AWS", "CAPT_DATA"].contains(&name.as_str()));
+        // Bare terraform starts its own providers; here the driver is measured. The gateway has a bench of its own.
+        env.insert("CAPT_NO_GATEWAY".to_owned(), "true".to_owned());
         let (_, said) = typed(scratch.path(), &env, &["version", "-o", "json"])?;
         let versions: Versions =
             serde_json::from_str(&said).with_context(|| format!("no usable terraform: {said}"))?;

@@ -15,6 +15,7 @@ use crate::{
     aws::{Cloud, account},
     blueprint::Place,
     config::{AwsMode, Outer},
+    gateway::Gateway,
     local::aws::LocalAws,
     work::{Belongs, Site, SiteError, find_engine, holding},
 };
@@ -43,6 +44,9 @@ pub(super) struct Tools {
     /// The directory above `registry.terraform.io` that holds the providers; searched for otherwise.
     #[arg(long, value_name = "DIR", env = "CAPT_PROVIDER_MIRROR")]
     pub(super) provider_mirror: Option<PathBuf>,
+    /// Let every terraform start providers of its own, as it does by itself; slower.
+    #[arg(long, env = "CAPT_NO_GATEWAY")]
+    pub(super) no_gateway: bool,
 }
 
 /// The provider versions that the built-in modules ask for.
@@ -130,6 +134,7 @@ impl Setup {
             default_region: region.unwrap_or_else(|| default_region(outer)),
         };
         site.cloud = cloud;
+        site.gateway = (!self.tools.no_gateway).then(|| Gateway::of(outer, &data, discovery));
         Ok(Ready { site, place })
     }
 

@@ -93,6 +93,9 @@ pub struct Settings {
     pub engine: Option<String>,
     /// Where its providers are.
     pub provider_mirror: Option<PathBuf>,
+    /// Whether every terraform starts providers of its own.
+    #[serde(default)]
+    pub no_gateway: bool,
     /// How many terraform processes may run at once.
     pub parallel: Option<usize>,
 }

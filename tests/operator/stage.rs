@@ -11,6 +11,7 @@ use capt::{
     api::{WorkspaceTemplateApply, crds},
     aws::Cloud,
     config::Outer,
+    gateway::Gateway,
     k8s::Kube,
     model::Limits,
     operator::{self, Settings, Standalone, Surroundings},
@@ -83,12 +84,14 @@ impl Stage {
         };
         let wanted = Wanted::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
         let found = discover(&around, &[wanted]).unwrap();
+        let gateway = Gateway::of(&outer, &self.data(), found.clone());
         let surroundings = Surroundings {
             client: self.kube.client_of(embedded_kube::auth::admin(), "capt-operator"),
             outer,
             data: self.data(),
             engine,
             cli_config: found.cli_config_text(),
+            gateway: Some(gateway),
             cloud: self.cloud.clone(),
             default_region: "eu-central-1".to_owned(),
             log_level: None,

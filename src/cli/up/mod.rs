@@ -94,6 +94,7 @@ impl Options {
             context: if elsewhere { self.context.clone() } else { last.context },
             engine: self.tools.engine.clone().or(last.engine),
             provider_mirror: mirror.or(last.provider_mirror),
+            no_gateway: self.tools.no_gateway,
             parallel: self.parallel.or(last.parallel),
         }
     }

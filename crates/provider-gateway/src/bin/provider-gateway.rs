@@ -4,7 +4,7 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use provider_gateway::{
-    admin,
+    admin::Listening,
     gateway::{Gateway, Settings},
     plugin::become_provider,
 };
@@ -31,7 +31,7 @@ fn serve(dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
         settings.through = vec![std::env::current_exe()?.into_os_string(), "exec".into()];
         let gateway = Gateway::open(settings)?;
         let idle = Some(Duration::from_mins(10));
-        admin::serve(&gateway, &dir.join("admin.sock"), idle, &CancellationToken::new()).await?;
+        Listening::at(&dir.join("admin.sock"))?.serve(&gateway, idle, &CancellationToken::new()).await?;
         Ok(())
     })
 }
