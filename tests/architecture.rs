@@ -266,7 +266,9 @@ fn the_gateway_keeps_to_its_rooms() {
             broken.push(format!("{} starts processes: that is what plugin is for", path.display()));
         }
         let pure = inside.starts_with("wire") || inside.ends_with("probe/fingerprint.rs");
-        for word in ["tokio::", "std::fs", "std::net", "UnixStream"].iter().filter(|word| text.contains(**word)) {
+        for word in
+            ["tokio::", "std::fs", "std::net", "UnixStream"].iter().filter(|word| text.contains(**word))
+        {
             if pure {
                 broken.push(format!("{} uses {word}: it is pure", path.display()));
             }

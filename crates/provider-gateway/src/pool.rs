@@ -251,7 +251,7 @@ impl Herd {
                     }
                     cause = inner.source();
                 }
-                Err(Status::new(Code::Unavailable, words))
+                Err(Status::new(Code::Aborted, words))
             }
         }
     }

@@ -1,6 +1,11 @@
 //! Bytes that a stranger could send, by the million: nothing panics, nothing grows. `FUZZ_SECONDS` says for how long.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what goes wrong here fails a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
 
 mod support;
 
@@ -83,7 +88,12 @@ fn decode(bytes: &[u8]) {
     let essence = messages::essence(bytes);
     assert!(essence.len() <= bytes.len() + 16);
     assert_eq!(messages::essence(&essence), essence, "what is left of the rest is all of it");
-    let _ = (messages::type_name(bytes), messages::is_null(bytes), msgpack::is_known(bytes), grpc::message(bytes));
+    let _ = (
+        messages::type_name(bytes),
+        messages::is_null(bytes),
+        msgpack::is_known(bytes),
+        grpc::message(bytes),
+    );
     let text = String::from_utf8_lossy(bytes);
     let _refused = Handshake::parse(&text);
     let _ = Method::parse(&text).diagnostics();

@@ -3,7 +3,7 @@
 
 /// How far a case goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Goes {
+pub(crate) enum Goes {
     /// A plan; it may fail.
     Plan,
     /// An apply, a plan without changes, and a destroy.
@@ -13,11 +13,11 @@ pub enum Goes {
 }
 
 /// One case. `AWS` in a bare one is replaced by the settings of a provider block for the local AWS.
-pub struct Case {
-    pub name: &'static str,
-    pub goes: Goes,
-    pub bare: bool,
-    pub text: &'static str,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) goes: Goes,
+    pub(crate) bare: bool,
+    pub(crate) text: &'static str,
 }
 
 const fn plan(name: &'static str, text: &'static str) -> Case {
@@ -28,7 +28,7 @@ const fn through(name: &'static str, text: &'static str) -> Case {
     Case { name, goes: Goes::Through, bare: false, text }
 }
 
-pub const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     // The first few are what every test run does.
     through(
         "queue-with-everything",

@@ -163,6 +163,6 @@ fn blank_random(value: &mut Value) {
         && text.len() > 19
         && text.chars().filter(char::is_ascii_digit).count() >= 12
     {
-        *text = "#".to_owned();
+        "#".clone_into(text);
     }
 }

@@ -1,6 +1,6 @@
 //! A workspace of the quickstart's size: a VPC with six subnets, ways out, roles, an EKS cluster and a Fargate profile.
 
-pub const WORKSPACE: &str = r#"
+pub(crate) const WORKSPACE: &str = r#"
 data "aws_availability_zones" "all" {
   state = "available"
 }

@@ -12,14 +12,16 @@
     reason = "a measurement that cannot be taken stops, and says where"
 )]
 
-#[path = "reference.rs"]
 mod reference;
-#[path = "../tests/support/mod.rs"]
+#[path = "../../tests/support/mod.rs"]
 mod support;
-#[path = "usage.rs"]
 mod usage;
 
-use std::{fs, process::Stdio, time::{Duration, Instant}};
+use std::{
+    fs,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use futures::future::join_all;
 use provider_gateway::{
@@ -88,7 +90,10 @@ impl Gateway {
         let (begun, before, children) = (Instant::now(), self.cpu().await, cpu_of_children());
         work().await;
         let wall = begun.elapsed();
-        Cost { wall, cpu: self.cpu().await - before + (cpu_of_children() - children) }
+        Cost {
+            wall,
+            cpu: self.cpu().await.saturating_sub(before) + cpu_of_children().saturating_sub(children),
+        }
     }
 }
 
@@ -99,7 +104,7 @@ fn rounds() -> usize {
 async fn plain<F: Future>(work: impl Fn() -> F) -> Cost {
     let (begun, children) = (Instant::now(), cpu_of_children());
     work().await;
-    Cost { wall: begun.elapsed(), cpu: cpu_of_children() - children }
+    Cost { wall: begun.elapsed(), cpu: cpu_of_children().saturating_sub(children) }
 }
 
 fn line(what: &str, plain: &str, gateway: &str, ratio: f64) {
@@ -161,12 +166,14 @@ async fn probes(gateway: &Gateway, workspace: &Workspace) -> Cost {
     let ask = question(workspace, &seen);
     let first = gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
     let text = str::to_owned;
-    let inputs = Inputs { configuration: text("c"), state: text("s"), provider: text("p"), surroundings: text("e") };
+    let inputs =
+        Inputs { configuration: text("c"), state: text("s"), provider: text("p"), surroundings: text("e") };
     let fingerprint = Fingerprint::of(inputs, seen, &first).unwrap();
     let mut all = Vec::new();
     for _ in 0..5 * rounds() {
         let cost = gateway.measure(|| async {
-            let probed = gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
+            let probed =
+                gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
             fingerprint.compare(&probed).unwrap();
         });
         all.push(cost.await);
@@ -204,5 +211,10 @@ async fn memory(own: &Workspace, gateway: &Gateway, shared: &Workspace) {
     })
     .await;
     let text = |bytes: u64| format!("{} MB", bytes >> 20);
-    line("8 plans at once, peak memory (PSS)", &text(plain), &text(other), plain as f64 / other.max(1) as f64);
+    line(
+        "8 plans at once, peak memory (PSS)",
+        &text(plain),
+        &text(other),
+        plain as f64 / other.max(1) as f64,
+    );
 }

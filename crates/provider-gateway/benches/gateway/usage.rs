@@ -4,13 +4,13 @@ use std::{fs, time::Duration};
 
 /// Time on the wall, and time of all processors.
 #[derive(Clone, Copy)]
-pub struct Cost {
-    pub wall: Duration,
-    pub cpu: Duration,
+pub(crate) struct Cost {
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
 }
 
 impl Cost {
-    pub fn median(mut all: Vec<Self>) -> Self {
+    pub(crate) fn median(mut all: Vec<Self>) -> Self {
         all.sort_by_key(|cost| cost.wall);
         let wall = all[all.len() / 2].wall;
         all.sort_by_key(|cost| cost.cpu);
@@ -19,13 +19,13 @@ impl Cost {
 }
 
 /// Of everything that was started here and has ended.
-pub fn cpu_of_children() -> Duration {
+pub(crate) fn cpu_of_children() -> Duration {
     // Fields 16 and 17 of our own entry.
     ticks("/proc/self/stat", 13)
 }
 
 /// Of one process that runs, without its children.
-pub fn cpu_of(pid: u32) -> Duration {
+pub(crate) fn cpu_of(pid: u32) -> Duration {
     ticks(&format!("/proc/{pid}/stat"), 11)
 }
 
@@ -38,11 +38,11 @@ fn ticks(path: &str, at: usize) -> Duration {
 }
 
 /// The most memory at once.
-pub struct Peak;
+pub(crate) struct Peak;
 
 impl Peak {
     /// Of all children of ours, and theirs, while something is done; `others` are counted with them.
-    pub async fn during(others: &[u32], work: impl Future<Output = ()>) -> u64 {
+    pub(crate) async fn during(others: &[u32], work: impl Future<Output = ()>) -> u64 {
         let mut work = std::pin::pin!(work);
         let mut peak = 0;
         loop {
