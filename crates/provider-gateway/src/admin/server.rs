@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::protocol::{Answer, Live, Question, Report};
+use super::protocol::{Answer, Live, Question, Report, line};
 use crate::{
     digest,
     gateway::{Gateway, Registered},
@@ -83,14 +83,13 @@ impl Listening {
 async fn converse(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationToken) {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(LONGEST)).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        let answer = match serde_json::from_str(&line) {
+    while let Ok(Some(asked)) = lines.next_line().await {
+        let answer = match serde_json::from_str(&asked) {
             Ok(question) => answer(&gateway, question, &stop).await,
             // Where it stops making sense is told; the line itself may hold credentials.
             Err(error) => Answer::No { words: format!("not a question: {error}"), refused: false },
         };
-        let Ok(mut text) = serde_json::to_vec(&answer) else { return };
-        text.push(b'\n');
+        let Ok(text) = line(&answer) else { return };
         if write.write_all(&text).await.is_err() {
             return;
         }
