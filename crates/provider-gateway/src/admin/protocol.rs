@@ -182,7 +182,7 @@ mod tests {
             private: String::new(),
         };
         let text = line(&object).unwrap();
-        assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 1);
+        assert_eq!(text.split(|byte| *byte == b'\n').count(), 2, "it ends with the only one");
         let back: Object = serde_json::from_slice(&text).unwrap();
         let value: serde_json::Value = serde_json::from_str(back.attributes.get()).unwrap();
         assert_eq!(value["a"], "b\nc");
