@@ -29,7 +29,7 @@ const fn through(name: &'static str, text: &'static str) -> Case {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    // The first few are what every test run does.
+    // The first few are for `CORPUS=few`.
     through(
         "queue-with-everything",
         r#"
