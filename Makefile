@@ -57,8 +57,9 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: deps ## Measure: driver against bare terraform; the operator with 200 clusters; embedded-kube against a real kube-apiserver
+bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; embedded-kube against a real kube-apiserver
 	cargo bench --locked --bench driver
+	cargo bench --locked -p provider-gateway --bench gateway
 	cargo bench --locked -p capt --bench operator
 	@if command -v go >/dev/null; then scripts/real-kube build; \
 	  else echo "notice: Go is not installed, so there is no real control plane for embedded-kube to be measured against"; fi

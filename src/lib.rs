@@ -13,6 +13,7 @@
 //! | [`runs`] | runs of terraform in the operator: one at a time for each workspace |
 //! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
 //! | [`aws`] | the only user of the AWS SDK |
+//! | [`gateway`] | running providers, shared by all runs, as a background process |
 //! | [`k8s`] | the only writer to the Kubernetes API |
 //! | [`operator`] | controllers, runs and server, wired into one future |
 //! | [`local`] | the local AWS as a background process |
@@ -31,6 +32,7 @@ pub mod cli;
 pub mod config;
 pub mod controllers;
 pub mod error;
+pub mod gateway;
 pub mod k8s;
 pub mod local;
 pub mod manifest;

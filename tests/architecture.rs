@@ -75,6 +75,27 @@ const RULES: &[(&str, &[&str], &str)] = &[
         "k8s writes to the API server and decides nothing; it knows api and error",
     ),
     (
+        "gateway",
+        &[
+            "api",
+            "aws",
+            "blueprint",
+            "cli",
+            "controllers",
+            "k8s",
+            "manifest",
+            "model",
+            "modules",
+            "oneshot",
+            "operator",
+            "runs",
+            "server",
+            "telemetry",
+            "work",
+        ],
+        "gateway runs and lends providers; it knows no kind of ours and no cloud",
+    ),
+    (
         "error",
         &[
             "api",
@@ -250,6 +271,35 @@ fn the_operator_writes_to_the_kubernetes_api_in_one_room() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     let pens = |text: &str| PENS.iter().any(|pen| text.contains(pen));
     assert!(sources("k8s").iter().any(|(_, text)| pens(text)), "nobody writes; correct this test");
+}
+
+/// Processes are started in one room of the gateway's crate, and its wire formats are pure.
+#[test]
+fn the_gateway_keeps_to_its_rooms() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/provider-gateway/src");
+    let mut found = Vec::new();
+    collect(&root, &mut found);
+    assert!(found.len() > 20, "crates/provider-gateway/src is gone; correct the rules of this test");
+    let mut broken = Vec::new();
+    for (path, text) in found {
+        let inside = path.strip_prefix(&root).unwrap();
+        let starts = text.contains("process::Command") || text.contains("process::{Child, Command}");
+        if starts && !inside.starts_with("plugin") {
+            broken.push(format!("{} starts processes: that is what plugin is for", path.display()));
+        }
+        let pure = inside.starts_with("wire") || inside.ends_with("probe/fingerprint.rs");
+        for word in
+            ["tokio::", "std::fs", "std::net", "UnixStream"].iter().filter(|word| text.contains(**word))
+        {
+            if pure {
+                broken.push(format!("{} uses {word}: it is pure", path.display()));
+            }
+        }
+        for word in ["kube::", "k8s_openapi", "aws_sdk"].iter().filter(|word| text.contains(**word)) {
+            broken.push(format!("{} uses {word}: the gateway knows nothing of it", path.display()));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 /// What may be used by every controller.

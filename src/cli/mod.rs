@@ -9,6 +9,7 @@ mod crds;
 mod destroy;
 mod down;
 mod files;
+mod gateway;
 mod history;
 mod init;
 mod kube;
@@ -84,6 +85,8 @@ enum Command {
     Destroy(destroy::Args),
     /// Delete what `up` made, prove that nothing is left, and stop.
     Down(down::Args),
+    /// The shared providers of a data directory: whether they run, and how they are.
+    Gateway(gateway::Args),
     /// The past runs of a workspace.
     History(history::Args),
     /// The first process of a container: start the operator, start it again, bury its children.
@@ -153,6 +156,7 @@ fn dispatch(command: Command) -> ExitStatus {
     let outcome = match command {
         Command::Init(args) => init::run(&args),
         Command::Shim(args) => shim::run(&args),
+        Command::Gateway(gateway::Args { command: gateway::Command::Exec(args) }) => gateway::exec(&args),
         other => runtime(&other).and_then(|runtime| {
             let outcome = runtime.block_on(run(other));
             // A detached run must not wait for what still listens to it.
@@ -201,6 +205,7 @@ async fn run(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Completions(args) => completions::run(&args),
         Command::Destroy(args) => Box::pin(destroy::run(&args, &outer)).await,
         Command::Down(args) => Box::pin(down::run(&args, &outer)).await,
+        Command::Gateway(args) => gateway::run(args, &outer).await,
         Command::History(args) => Box::pin(history::run(&args, &outer)).await,
         Command::Kube(args) => kube::run(&args, &outer).await,
         Command::Kubeconfig(args) => Box::pin(kubeconfig::run(&args, &outer)).await,

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     aws::{Cloud, account},
     config::{AwsMode, Outer},
+    gateway::Gateway,
     local::{
         aws::{LocalAws, LocalAwsError},
         serve::Server,
@@ -64,6 +65,8 @@ pub(super) struct Start {
     data: PathBuf,
     engine: Engine,
     cli_config: String,
+    /// Runs the providers, unless every terraform shall start its own.
+    gateway: Option<Gateway>,
     client: Client,
 }
 
@@ -89,7 +92,9 @@ impl Start {
         for note in &discovery.notes {
             output::warn(note);
         }
-        Ok(Self { outer: outer.clone(), data, engine, cli_config: discovery.cli_config_text(), client })
+        let cli_config = discovery.cli_config_text();
+        let gateway = tools.gateway.then(|| Gateway::of(outer, &data, discovery).staying(STAYS));
+        Ok(Self { outer: outer.clone(), data, engine, cli_config, gateway, client })
     }
 
     /// Finds the AWS, and makes sure that the data directory is for it. What the operator itself needs of the
@@ -150,6 +155,7 @@ impl Start {
             data: self.data.clone(),
             engine: self.engine.clone(),
             cli_config: self.cli_config.clone(),
+            gateway: self.gateway.clone(),
             cloud: found.cloud.clone(),
             default_region: found.default_region.clone(),
             log_level: None,
@@ -171,6 +177,9 @@ impl Start {
         }
     }
 }
+
+/// The operator comes back for every check of drift, and what the gateway knows by then it would have to learn anew.
+const STAYS: Duration = Duration::from_hours(24);
 
 /// How often the local AWS is looked at.
 const GLANCE: Duration = Duration::from_secs(5);

@@ -15,6 +15,7 @@ use crate::{
     aws::{Cloud, account},
     blueprint::Place,
     config::{AwsMode, Outer},
+    gateway::Gateway,
     local::aws::LocalAws,
     work::{Belongs, Site, SiteError, find_engine, holding},
 };
@@ -43,6 +44,10 @@ pub(super) struct Tools {
     /// The directory above `registry.terraform.io` that holds the providers; searched for otherwise.
     #[arg(long, value_name = "DIR", env = "CAPT_PROVIDER_MIRROR")]
     pub(super) provider_mirror: Option<PathBuf>,
+    /// Let all terraforms of the data directory share running providers; much faster, and not the default yet.
+    #[arg(long, value_name = "BOOL", env = "CAPT_GATEWAY", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", default_value = "false", hide_default_value = true)]
+    pub(super) gateway: bool,
 }
 
 /// The provider versions that the built-in modules ask for.
@@ -130,6 +135,7 @@ impl Setup {
             default_region: region.unwrap_or_else(|| default_region(outer)),
         };
         site.cloud = cloud;
+        site.gateway = self.tools.gateway.then(|| Gateway::of(outer, &data, discovery));
         Ok(Ready { site, place })
     }
 

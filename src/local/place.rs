@@ -39,6 +39,11 @@ impl Place {
         Self { dir: data.join("up"), who: "a running `capt up`" }
     }
 
+    /// That of the gateway.
+    pub fn of_gateway(data: &Path) -> Self {
+        Self { dir: data.join("gateway"), who: "a running gateway" }
+    }
+
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -93,6 +93,9 @@ pub struct Settings {
     pub engine: Option<String>,
     /// Where its providers are.
     pub provider_mirror: Option<PathBuf>,
+    /// Whether terraforms share running providers.
+    #[serde(default)]
+    pub gateway: bool,
     /// How many terraform processes may run at once.
     pub parallel: Option<usize>,
 }

@@ -68,7 +68,7 @@ impl Runner<'_> {
             for key in self.graph.order() {
                 if !begun.contains(&key) && !finished.contains_key(&key) && self.is_free(&key, &finished) {
                     begun.insert(key.clone());
-                    running.push(async move { (key.clone(), self.one(&key).await) });
+                    running.push(async move { (key.clone(), Box::pin(self.one(&key)).await) });
                 }
             }
             let Some((key, outcome)) = running.next().await else { return finished };

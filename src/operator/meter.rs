@@ -38,6 +38,10 @@ impl Meter for Gauge {
         Box::new(self.metrics.run_phase(word(operation), stage(phase)))
     }
 
+    fn plain(&self) {
+        self.metrics.plain_run();
+    }
+
     fn ended(&self, operation: RunOperation, result: &'static str, _: Duration) {
         self.metrics.run_finished(word(operation), result);
     }

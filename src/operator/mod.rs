@@ -137,11 +137,12 @@ fn runs(
     settings: &Settings,
     metrics: &Metrics,
 ) -> anyhow::Result<(Runs, tokio::sync::mpsc::UnboundedReceiver<crate::blueprint::Key>)> {
-    let Surroundings { outer, data, engine, cli_config, cloud, .. } = surroundings;
-    let site = Site::open(outer, data, cloud.clone(), engine.clone(), cli_config)?;
+    let Surroundings { outer, data, engine, cli_config, cloud, gateway, .. } = surroundings;
+    let mut site = Site::open(outer, data, cloud.clone(), engine.clone(), cli_config)?;
     if matches!(cloud, crate::aws::Cloud::Local { .. }) {
         site.claim(&Belongs::Local)?;
     }
+    site.gateway.clone_from(gateway);
     let capacity = Capacity { places: settings.parallel, memory: settings.memory_budget_mb, each: EACH };
     let (runs, told) = Runs::new(site, capacity, Arc::new(Gauge::new(metrics.clone())));
     let adopted = runs.adopt()?;

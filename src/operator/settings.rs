@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use terraform_driver::engine::Engine;
 
-use crate::{aws::Cloud, config::Outer, model::Limits, telemetry::LogLevel};
+use crate::{aws::Cloud, config::Outer, gateway::Gateway, model::Limits, telemetry::LogLevel};
 
 /// How it works.
 #[derive(Debug, Clone)]
@@ -55,6 +55,8 @@ pub struct Surroundings {
     pub engine: Engine,
     /// The text of our own terraform CLI configuration.
     pub cli_config: String,
+    /// Runs the providers; nothing if every terraform shall start its own.
+    pub gateway: Option<Gateway>,
     /// Which AWS.
     pub cloud: Cloud,
     /// For objects that name no region.

@@ -75,6 +75,12 @@ impl Host for RunHost {
         self.inner.change(key, true, |view| view.notes.push(text.to_owned()));
     }
 
+    fn plain(&self, key: &Key, why: &str) {
+        tracing::warn!(%key, why, "terraform runs without the gateway");
+        self.inner.meter.plain();
+        self.note(key, why);
+    }
+
     fn place<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Guard> {
         Box::pin(async move {
             let begun = Instant::now();

@@ -19,6 +19,9 @@ pub trait Meter: Send + Sync {
     /// A run is in a phase until what is given here is dropped.
     fn phase(&self, operation: RunOperation, phase: RunPhase) -> Timer;
 
+    /// A command ran without the gateway.
+    fn plain(&self) {}
+
     /// A run ended.
     fn ended(&self, operation: RunOperation, result: &'static str, took: Duration);
 }

@@ -5,6 +5,7 @@
 mod adopt;
 mod assignment;
 pub mod bundle;
+mod check;
 mod engine;
 mod error;
 mod fetch;

@@ -26,6 +26,7 @@ use crate::{
     aws::{Cloud, Principal, SdkConfig, Source},
     blueprint::Key,
     config::Outer,
+    gateway::Gateway,
 };
 
 /// Why there is no place to work in.
@@ -103,6 +104,8 @@ pub struct Site {
     pub cloud: Cloud,
     /// Runs terraform.
     pub driver: Driver,
+    /// What lends running providers; nothing if terraform shall start its own.
+    pub gateway: Option<Gateway>,
     outer: Outer,
     cli_config: PathBuf,
     cli_config_text: String,
@@ -129,6 +132,7 @@ impl Site {
             data: data.to_owned(),
             cloud,
             driver: Driver { engine, shim, limits: Limits::default() },
+            gateway: None,
             outer: outer.clone(),
             cli_config: path,
             cli_config_text: cli_config.to_owned(),

@@ -5,7 +5,7 @@ use terraform_driver::{
     command::{PlanMode, UserArgs},
     plan::{Intent, Policy, Verdict, guard},
     render::{self, Contents, Request},
-    run::{Driver, Job, Planned, Run, StepError, interrupted_taints},
+    run::{Driver, Job, Lender, Planned, Run, StepError, interrupted_taints},
     state::Recovered,
     workspace::Workspace,
 };
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     adopt::{self, Lost},
     assignment::Assignment,
+    check,
     error::WorkError,
     fetch,
     host::{Guard, Host},
@@ -25,6 +26,7 @@ use super::{
 use crate::{
     aws::Principal,
     blueprint::{Existing, Key, Resolved, Shape, profile_name},
+    gateway::RunLender,
 };
 
 /// Everything that the work on one workspace needs.
@@ -68,7 +70,16 @@ impl Worker<'_> {
         let place = self.place(key).await?;
         let hear = |phase, progress: &_| self.host.hear(key, phase, progress);
         let (args, stop) = (task.resolved.args.clone(), self.stop);
-        let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
+        let tell = |text: &str| self.host.plain(key, text);
+        let lender = self.lender(key, task.principal.as_ref(), &tell);
+        let job = Job {
+            workspace: &workspace,
+            environment: &environment,
+            args: &args,
+            hear: &hear,
+            stop,
+            lender: lender.as_ref().map(|it| it as &dyn Lender),
+        };
         self.settle(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
         drop(turn);
         let Ready { workspace, record, request, lost } = self.render(task, &job, before.as_ref()).await?;
@@ -76,7 +87,16 @@ impl Worker<'_> {
         self.site.driver.init(&job, &digests).await?;
         adopt::make_room(self.site, &job, &lost).await?;
         self.site.driver.pull(&job).await?;
+        if let (Goal::Check, Some(lender)) = (goal, &lender) {
+            match check::is_unchanged(lender, &job, &digests).await? {
+                Ok(()) => return Ok(Outcome::Unchanged),
+                Err(why) => tracing::debug!(%key, %why, "a plan decides"),
+            }
+        }
         let planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
+        if let (false, Goal::Check | Goal::Apply { .. }, Some(lender)) = (planned.has_work, goal, &lender) {
+            check::remember(lender, &job, &digests).await?;
+        }
         let outcome = self.carry_out((task, &request), goal, &job, (planned, record, place)).await?;
         self.site.driver.pull(&job).await?;
         Ok(outcome)
@@ -139,7 +159,16 @@ impl Worker<'_> {
         let place = self.place(key).await?;
         let hear = |phase, progress: &_| self.host.hear(key, phase, progress);
         let stop = self.stop;
-        let job = Job { workspace: &workspace, environment: &environment, args: &args, hear: &hear, stop };
+        let tell = |text: &str| self.host.plain(key, text);
+        let lender = self.lender(key, how.principal, &tell);
+        let job = Job {
+            workspace: &workspace,
+            environment: &environment,
+            args: &args,
+            hear: &hear,
+            stop,
+            lender: lender.as_ref().map(|it| it as &dyn Lender),
+        };
         self.settle(key, &job, (record.region.as_deref(), how.principal)).await?;
         drop(turn);
         workspace.unseal()?;
@@ -174,6 +203,18 @@ impl Worker<'_> {
             }
             left => Err(WorkError::NotEmpty { left }),
         }
+    }
+
+    /// Who lends running providers to the commands of a workspace.
+    fn lender<'b>(
+        &'b self,
+        key: &Key,
+        principal: Option<&Principal>,
+        tell: &'b (dyn Fn(&str) + Send + Sync),
+    ) -> Option<RunLender<'b>> {
+        let gateway = self.site.gateway.as_ref()?;
+        let tenant = principal.map_or_else(|| Principal::own().digest(), Principal::digest);
+        Some(RunLender::new(gateway, key.to_string(), tenant, tell))
     }
 
     async fn place(&self, key: &Key) -> Result<Guard, WorkError> {

@@ -60,6 +60,7 @@ impl Running {
             data: data.to_owned(),
             engine,
             cli_config: found.cli_config_text(),
+            gateway: None,
             cloud: cloud.clone(),
             default_region: "eu-central-1".to_owned(),
             log_level: None,

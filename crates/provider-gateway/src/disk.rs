@@ -36,6 +36,10 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Opens a file to append to, 0600.
 pub fn append(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
+    if !file.metadata()?.is_file() {
+        // A device has no end that could be looked for, and permissions that are not ours to change.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(file)
 }

@@ -44,12 +44,16 @@ pub struct Settings {
     pub limits: Limits,
     /// A run that nobody has been connected to for so long is over.
     pub forget: Duration,
+    /// How many objects probes may read in a second, for each configuration, once a burst is over. AWS refills its own
+    /// buckets about as fast as the default.
+    pub reads_per_second: f64,
 }
 
 impl Settings {
     /// With defaults.
     pub fn new(dir: PathBuf, tmp: PathBuf) -> Self {
-        Self { dir, tmp, through: Vec::new(), limits: Limits::default(), forget: Duration::from_mins(15) }
+        let (limits, forget) = (Limits::default(), Duration::from_mins(15));
+        Self { dir, tmp, through: Vec::new(), limits, forget, reads_per_second: 50.0 }
     }
 }
 
@@ -144,6 +148,7 @@ impl Gateway {
             settings.limits.clone(),
             Arc::clone(&counters),
         );
+        let reads = Reads::new(settings.reads_per_second);
         let shared = Arc::new(Shared { cache: Cache::default(), journal, counters, schemas });
         Ok(Arc::new(Self {
             packages: Arc::new(Packages::remembered_in(dir.join("packages.json"))),
@@ -152,7 +157,7 @@ impl Gateway {
             _temporary: temporary,
             pool,
             shared,
-            reads: Reads::default(),
+            reads,
             runs: Mutex::default(),
             used: Mutex::new(Instant::now()),
             next: AtomicU64::new(1),

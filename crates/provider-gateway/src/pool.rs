@@ -43,7 +43,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { idle: Duration::from_mins(10), age: Duration::from_hours(12), memory: 2 << 30 }
+        Self { idle: Duration::from_mins(30), age: Duration::from_hours(12), memory: 2 << 30 }
     }
 }
 
@@ -251,7 +251,7 @@ impl Herd {
                     }
                     cause = inner.source();
                 }
-                Err(Status::new(Code::Unavailable, words))
+                Err(Status::new(Code::Aborted, words))
             }
         }
     }

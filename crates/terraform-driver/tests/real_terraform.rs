@@ -78,6 +78,7 @@ impl Real {
             args,
             hear: &quiet,
             stop: &self.stop,
+            lender: None,
         }
     }
 

@@ -94,6 +94,7 @@ impl Options {
             context: if elsewhere { self.context.clone() } else { last.context },
             engine: self.tools.engine.clone().or(last.engine),
             provider_mirror: mirror.or(last.provider_mirror),
+            gateway: self.tools.gateway,
             parallel: self.parallel.or(last.parallel),
         }
     }

@@ -105,6 +105,7 @@ impl Serving<'_> {
         let tools = Tools {
             engine: self.settings.engine.clone(),
             provider_mirror: self.settings.provider_mirror.clone(),
+            gateway: self.settings.gateway,
         };
         let start = Start::new(self.outer, self.data.to_owned(), &tools, client).await?;
         let aws = self.settings.aws.into();

@@ -29,7 +29,11 @@ use crate::{
 
 /// What can go wrong, and what takes long, is done here, where somebody reads what is said of it.
 pub(super) async fn prepare(outer: &Outer, options: &Options, settings: &Settings) -> anyhow::Result<()> {
-    let tools = Tools { engine: settings.engine.clone(), provider_mirror: settings.provider_mirror.clone() };
+    let tools = Tools {
+        engine: settings.engine.clone(),
+        provider_mirror: settings.provider_mirror.clone(),
+        gateway: settings.gateway,
+    };
     let (_, discovery) = tools.find(outer).await?;
     discovery.notes.iter().for_each(|note| output::warn(note));
     match settings.aws {

@@ -41,6 +41,7 @@ pub(super) struct Families {
     pub(super) run_wait: Histograms<One>,
     pub(super) lock_wait: Histogram,
     pub(super) drifted: Gauge,
+    pub(super) plain_runs: Counter,
     pub(super) state_replication: Histogram,
     pub(super) profiles: Gauges,
     pub(super) profile_creation: Histogram,
@@ -65,6 +66,7 @@ impl Default for Families {
             run_wait: Family::new_with_constructor(long),
             lock_wait: long(),
             drifted: Gauge::default(),
+            plain_runs: Counter::default(),
             state_replication: short(),
             profiles: Family::default(),
             profile_creation: long(),
@@ -120,6 +122,11 @@ impl Families {
             "capt_drifted_workspaces",
             "Workspaces that differ from reality",
             self.drifted.clone(),
+        );
+        registry.register(
+            "capt_plain_runs",
+            "Commands of terraform that had to do without the gateway",
+            self.plain_runs.clone(),
         );
         seconds(registry, [("capt_run_duration", "Time a run spends in a phase", &self.run_duration)]);
         seconds(

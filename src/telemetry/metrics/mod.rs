@@ -13,6 +13,7 @@
 //! | `capt_run_duration_seconds` | operation, phase |
 //! | `capt_run_queue_wait_seconds` | lane |
 //! | `capt_cluster_lock_wait_seconds`, `capt_drifted_workspaces`, `capt_state_replication_seconds` | |
+//! | `capt_plain_runs_total` | |
 //! | `capt_fargate_profiles` | state |
 //! | `capt_fargate_profile_creation_seconds`, `capt_fargate_profile_deletion_seconds` | |
 //! | `capt_cluster_creation_seconds`, `capt_cluster_deletion_seconds` | |
@@ -103,6 +104,11 @@ impl Metrics {
     /// A run waited so long for the lock of its EKS cluster.
     pub fn lock_waited(&self, time: Duration) {
         self.0.families.lock_wait.observe(time.as_secs_f64());
+    }
+
+    /// A run had to do without the gateway.
+    pub fn plain_run(&self) {
+        self.0.families.plain_runs.inc();
     }
 
     /// So many workspaces differ from reality.

@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::protocol::{Answer, Question, Register, Report};
+use super::protocol::{Answer, Question, Register, Report, line};
 use crate::{
     gateway::Registered,
     package::Package,
@@ -133,9 +133,7 @@ impl Client {
     async fn exchange(&self, question: &Question) -> io::Result<Option<Answer>> {
         let stream = UnixStream::connect(&self.socket).await?;
         let (read, mut write) = stream.into_split();
-        let mut text = serde_json::to_vec(question)?;
-        text.push(b'\n');
-        write.write_all(&text).await?;
+        write.write_all(&line(question)?).await?;
         match BufReader::new(read).lines().next_line().await? {
             Some(line) => Ok(serde_json::from_str(&line).ok()),
             None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up")),

@@ -6,4 +6,4 @@ mod server;
 
 pub use client::{AskError, Client};
 pub use protocol::{Answer, Live, Question, Register, Report};
-pub use server::serve;
+pub use server::Listening;

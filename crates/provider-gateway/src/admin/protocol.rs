@@ -16,6 +16,15 @@ use crate::{
     serve::Seen,
 };
 
+/// A question or an answer as a line. Attributes out of a state file keep the line breaks between their values; a line
+/// break inside of a text is escaped in JSON, so every one that is left means nothing.
+pub(super) fn line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut text = serde_json::to_vec(value)?;
+    text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    text.push(b'\n');
+    Ok(text)
+}
+
 /// A registration as it is sent. Holds credentials, so it is never printed.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Register {
@@ -152,5 +161,30 @@ impl From<&GatewayError> for Answer {
             cause = inner.source();
         }
         Self::No { words, refused: matches!(error, GatewayError::Package(_)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::probe::Object;
+
+    #[test]
+    fn a_question_is_one_line_whatever_is_in_it() {
+        let attributes = RawValue::from_string("{\n  \"a\": \"b\\nc\"\r\n}".to_owned()).unwrap();
+        let object = Object {
+            address: "a".to_owned(),
+            kind: "t".to_owned(),
+            version: 0,
+            attributes,
+            private: String::new(),
+        };
+        let text = line(&object).unwrap();
+        assert_eq!(text.split(|byte| *byte == b'\n').count(), 2, "it ends with the only one");
+        let back: Object = serde_json::from_slice(&text).unwrap();
+        let value: serde_json::Value = serde_json::from_str(back.attributes.get()).unwrap();
+        assert_eq!(value["a"], "b\nc");
     }
 }

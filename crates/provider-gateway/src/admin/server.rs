@@ -1,6 +1,12 @@
 //! Answers questions.
 
-use std::{io, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -8,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::protocol::{Answer, Live, Question, Report};
+use super::protocol::{Answer, Live, Question, Report, line};
 use crate::{
     digest,
     gateway::{Gateway, Registered},
@@ -21,53 +27,69 @@ const LONGEST: u64 = 256 << 20;
 /// How often there is something to tidy up.
 const TIDY: Duration = Duration::from_secs(5);
 
-/// Answers on a socket until `stop`, or until the gateway has been idle for so long.
-pub async fn serve(
-    gateway: &Arc<Gateway>,
-    socket: &Path,
-    idle: Option<Duration>,
-    stop: &CancellationToken,
-) -> io::Result<()> {
-    match std::fs::remove_file(socket) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+/// A socket on which questions can be asked; from when it is made, whether or not somebody answers yet.
+pub struct Listening {
+    listener: UnixListener,
+    socket: PathBuf,
+}
+
+impl Listening {
+    /// Opens the socket, in the place of one that an earlier gateway left.
+    pub fn at(socket: &Path) -> io::Result<Self> {
+        match std::fs::remove_file(socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(socket)?;
+        std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
+        Ok(Self { listener, socket: socket.to_owned() })
     }
-    let listener = UnixListener::bind(socket)?;
-    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
-    let mut tidy = tokio::time::interval(TIDY.min(idle.unwrap_or(TIDY)));
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) if is_ours(&stream) => {
-                    tokio::spawn(converse(stream, Arc::clone(gateway), stop.clone()));
-                }
-                Ok(_) => gateway.counters().strangers.add(),
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-            },
-            _ = tidy.tick() => {
-                gateway.tidy();
-                if idle.is_some_and(|idle| gateway.idle() >= idle) {
-                    tracing::info!("nobody has needed the gateway for a while; it ends");
-                    break;
+
+    /// Answers until `stop`, or until the gateway has been idle for so long.
+    pub async fn serve(
+        self,
+        gateway: &Arc<Gateway>,
+        idle: Option<Duration>,
+        stop: &CancellationToken,
+    ) -> io::Result<()> {
+        let mut tidy = tokio::time::interval(TIDY.min(idle.unwrap_or(TIDY)));
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) if is_ours(&stream) => {
+                        tokio::spawn(converse(stream, Arc::clone(gateway), stop.clone()));
+                    }
+                    Ok(_) => gateway.counters().strangers.add(),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                },
+                _ = tidy.tick() => {
+                    gateway.tidy();
+                    if !self.socket.exists() {
+                        tracing::info!("the directory was taken away; nobody can ask any more");
+                        return Ok(());
+                    }
+                    if idle.is_some_and(|idle| gateway.idle() >= idle) {
+                        tracing::info!("nobody has needed the gateway for a while; it ends");
+                        break;
+                    }
                 }
             }
         }
+        std::fs::remove_file(&self.socket)
     }
-    std::fs::remove_file(socket)
 }
 
 async fn converse(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationToken) {
     let (read, mut write) = stream.into_split();
     let mut lines = BufReader::new(read.take(LONGEST)).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
-        let answer = match serde_json::from_str(&line) {
+    while let Ok(Some(asked)) = lines.next_line().await {
+        let answer = match serde_json::from_str(&asked) {
             Ok(question) => answer(&gateway, question, &stop).await,
             // Where it stops making sense is told; the line itself may hold credentials.
             Err(error) => Answer::No { words: format!("not a question: {error}"), refused: false },
         };
-        let Ok(mut text) = serde_json::to_vec(&answer) else { return };
-        text.push(b'\n');
+        let Ok(text) = line(&answer) else { return };
         if write.write_all(&text).await.is_err() {
             return;
         }

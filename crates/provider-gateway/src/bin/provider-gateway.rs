@@ -4,7 +4,7 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use provider_gateway::{
-    admin,
+    admin::Listening,
     gateway::{Gateway, Settings},
     plugin::become_provider,
 };
@@ -29,9 +29,11 @@ fn serve(dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
     runtime.block_on(async {
         let mut settings = Settings::new(dir.to_owned(), std::env::temp_dir());
         settings.through = vec![std::env::current_exe()?.into_os_string(), "exec".into()];
+        // It is for a local AWS, which needs no mercy.
+        settings.reads_per_second = 1000.0;
         let gateway = Gateway::open(settings)?;
         let idle = Some(Duration::from_mins(10));
-        admin::serve(&gateway, &dir.join("admin.sock"), idle, &CancellationToken::new()).await?;
+        Listening::at(&dir.join("admin.sock"))?.serve(&gateway, idle, &CancellationToken::new()).await?;
         Ok(())
     })
 }

@@ -27,15 +27,14 @@ use crate::{
 
 /// Reads at once for one configuration: as many as terraform itself makes.
 const AT_ONCE: usize = 10;
-/// So many may be made without a pause, and then so many in a second. AWS refills its own buckets about as fast.
+/// So many may be made without a pause, and then [`Settings::reads_per_second`](crate::gateway::Settings).
 const BURST: f64 = 100.0;
-const PER_SECOND: f64 = 50.0;
 /// An answer that is so young is everybody's.
 const YOUNG: Duration = Duration::from_secs(1);
 
 /// What is under way for each configuration.
-#[derive(Default)]
 pub(crate) struct Reads {
+    per_second: f64,
     accounts: Mutex<HashMap<Key, Arc<Account>>>,
 }
 
@@ -52,6 +51,7 @@ struct Young {
 
 struct Bucket {
     left: f64,
+    per_second: f64,
     filled: Instant,
 }
 
@@ -59,17 +59,17 @@ impl Bucket {
     /// Takes one; how long to wait for it.
     fn take(&mut self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
-        self.left = (self.left + passed * PER_SECOND).min(BURST) - 1.0;
+        self.left = (self.left + passed * self.per_second).min(BURST) - 1.0;
         self.filled = now;
-        if self.left >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.left / PER_SECOND) }
+        if self.left >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-self.left / self.per_second) }
     }
 }
 
-impl Default for Account {
-    fn default() -> Self {
+impl Account {
+    fn new(per_second: f64) -> Self {
         Self {
             places: Semaphore::new(AT_ONCE),
-            bucket: Mutex::new(Bucket { left: BURST, filled: Instant::now() }),
+            bucket: Mutex::new(Bucket { left: BURST, per_second, filled: Instant::now() }),
             young: Mutex::default(),
         }
     }
@@ -84,9 +84,17 @@ pub(crate) struct Provider<'a> {
 }
 
 impl Reads {
+    pub(crate) fn new(per_second: f64) -> Self {
+        Self { per_second: per_second.max(1.0), accounts: Mutex::default() }
+    }
+
     /// Asks about everything.
     pub(crate) async fn probe(&self, provider: &Provider<'_>, ask: &Ask) -> Probed {
-        let account = Arc::clone(self.accounts.lock().entry(provider.seat).or_default());
+        let account = {
+            let mut accounts = self.accounts.lock();
+            let new = || Arc::new(Account::new(self.per_second));
+            Arc::clone(accounts.entry(provider.seat).or_insert_with(new))
+        };
         provider.shared.counters.probes.add();
         // Not streams: as many as there are places run at once, and the places say how many that is.
         let mut objects: Vec<BoxFuture<'_, (String, Found)>> = Vec::with_capacity(ask.objects.len());
@@ -205,7 +213,7 @@ mod tests {
     #[test]
     fn many_reads_are_spread_over_time() {
         let begun = Instant::now();
-        let mut bucket = Bucket { left: BURST, filled: begun };
+        let mut bucket = Bucket { left: BURST, per_second: 50.0, filled: begun };
         let waits: Vec<Duration> = (0..150).map(|_| bucket.take(begun)).collect();
         assert!(waits.iter().take(100).all(Duration::is_zero));
         assert!(waits.last().is_some_and(|wait| *wait > Duration::from_millis(900)));

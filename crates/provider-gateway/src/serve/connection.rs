@@ -80,7 +80,7 @@ impl Connection {
         self.run.shared.counters.calls.add();
         let outcome = self.route(&path, request.into_body()).await;
         outcome.unwrap_or_else(|status| {
-            if status.code == Code::Unavailable {
+            if status.code == Code::Aborted {
                 self.run.shared.counters.lost.add();
             }
             tracing::debug!(run = self.run.id, path, code = ?status.code, "a call failed");

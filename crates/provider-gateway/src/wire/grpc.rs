@@ -33,12 +33,13 @@ pub enum Code {
     PermissionDenied = 7,
     /// Not in this state.
     FailedPrecondition = 9,
+    /// The provider is gone, or could not be had. Not UNAVAILABLE, which would say the same: terraform keeps the words of
+    /// that one to itself ("Plugin did not respond"), and shows those of this.
+    Aborted = 10,
     /// Nobody knows the method.
     Unimplemented = 12,
     /// A fault of ours.
     Internal = 13,
-    /// The provider is gone.
-    Unavailable = 14,
 }
 
 /// A call that did not end well, as the caller sees it.
@@ -59,7 +60,7 @@ impl Status {
 
     /// The provider is gone, or could not be had.
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(Code::Unavailable, message)
+        Self::new(Code::Aborted, message)
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
     fn words_of_a_status_are_encoded() {
         let answer = Answer::from(&Status::unavailable("100 % gone\nä"));
         assert_eq!(answer.trailers["grpc-message"], "100 %25 gone%0A%C3%A4");
-        assert_eq!(answer.trailers["grpc-status"], "14");
+        assert_eq!(answer.trailers["grpc-status"], "10");
         assert_eq!(answer.message(), None);
     }
 }

@@ -7,6 +7,7 @@
 
 mod cli_config;
 mod constraint;
+pub mod lock;
 mod mirror;
 mod search;
 
@@ -269,6 +270,13 @@ fn describe(wanted: &Wanted, held: &[Held]) -> String {
 }
 
 impl Discovery {
+    /// The unpacked package of a provider in the mirror; `None` if it is packed, or not there.
+    pub fn package(&self, address: &str, version: &str) -> Option<PathBuf> {
+        let ProviderSource::Mirror { dir, .. } = &self.source else { return None };
+        let package = dir.join(address).join(version).join(platform());
+        package.is_dir().then_some(package)
+    }
+
     /// Our CLI configuration: the mirror for what it holds, the registry for everything else, and the caller's
     /// credentials for private registries. It may hold tokens: write it so that only we can read it.
     pub fn cli_config_text(&self) -> String {

@@ -5,7 +5,11 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use super::{handle::RunError, record::StopReason};
+use super::{
+    handle::RunError,
+    lend::{Lender, Refused},
+    record::StopReason,
+};
 use crate::{
     command::{ArgsError, PlanMode, UserArgs},
     engine::Engine,
@@ -69,6 +73,9 @@ pub enum StepError {
         /// What else it printed, the end of it.
         tail: String,
     },
+    /// The provider is not the one that was locked.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// The saved plan cannot be read.
     #[error(transparent)]
     Plan(#[from] PlanFileError),
@@ -136,6 +143,8 @@ pub struct Job<'a> {
     pub hear: &'a (dyn Fn(Phase, &Progress) + Send + Sync),
     /// Cancelled when it should stop.
     pub stop: &'a CancellationToken,
+    /// Who lends running providers to its commands; terraform starts its own if nobody does.
+    pub lender: Option<&'a dyn Lender>,
 }
 
 /// A plan that was made and saved.

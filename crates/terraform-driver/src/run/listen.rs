@@ -5,6 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     driver::{Driver, Job, Phase, StepError},
     handle::{Ended, Run},
+    lend::{Loan, VARIABLE, misses_a_schema},
     record::{Exit, RunSpec, StopReason},
 };
 use crate::{
@@ -26,6 +27,12 @@ pub(super) struct Heard {
 }
 
 impl Heard {
+    /// Whether it ended because it was given too few schemas.
+    pub(super) fn misses_a_schema(&self) -> bool {
+        let told = |it: &Diagnostic| misses_a_schema(&it.summary) || misses_a_schema(&it.detail);
+        self.diagnostics.iter().any(told) || self.text.iter().any(|line| misses_a_schema(line))
+    }
+
     fn take(&mut self, item: Item<'_>) {
         let Item::Event(event) = item else { return };
         self.progress.observe(&event);
@@ -43,12 +50,26 @@ impl Driver {
         &self,
         job: &Job<'_>,
         phase: Phase,
-        invocation: Invocation,
+        mut invocation: Invocation,
     ) -> Result<(i32, Heard), StepError> {
         if job.stop.is_cancelled() {
             return Err(StepError::Interrupted { phase });
         }
-        let spec = self.spec(job, phase, &invocation);
+        let loan = borrow(job, phase, &mut invocation).await?;
+        let outcome = self.carry_out(job, phase, &invocation).await;
+        if let (Some(lender), Some(loan)) = (job.lender, loan) {
+            lender.give_back(loan).await;
+        }
+        outcome
+    }
+
+    async fn carry_out(
+        &self,
+        job: &Job<'_>,
+        phase: Phase,
+        invocation: &Invocation,
+    ) -> Result<(i32, Heard), StepError> {
+        let spec = self.spec(job, phase, invocation);
         let dir = Run::new_dir(job.workspace, &spec);
         let run = Run::start(job.workspace, &spec, dir.clone(), &invocation.env, &self.shim)?;
         let (ended, mut heard) = follow(run, phase, job, job.stop).await?;
@@ -72,6 +93,20 @@ impl Driver {
             snapshots: job.workspace.meta().join("state"),
         }
     }
+}
+
+/// Borrows running providers for a command, if somebody lends any.
+pub(super) async fn borrow(
+    job: &Job<'_>,
+    phase: Phase,
+    invocation: &mut Invocation,
+) -> Result<Option<Loan>, StepError> {
+    let Some(lender) = job.lender else { return Ok(None) };
+    let loan = lender.lend(job, phase).await?;
+    if let Some(loan) = &loan {
+        invocation.env.insert(VARIABLE.to_owned(), loan.reattach.clone());
+    }
+    Ok(loan)
 }
 
 /// Follows a run and hands on what it says.

@@ -3,6 +3,7 @@
 mod driver;
 mod handle;
 mod interrupted;
+mod lend;
 mod listen;
 pub mod record;
 mod steps;
@@ -10,4 +11,5 @@ mod steps;
 pub use driver::{Driver, Job, Limits, Phase, Planned, StepError};
 pub use handle::{Ended, Run, RunError};
 pub use interrupted::interrupted_taints;
+pub use lend::{Lender, Lending, Loan, Refused};
 pub use steps::Digests;

@@ -12,7 +12,8 @@ use super::{
     driver::{Driver, Job, Phase, Planned, StepError},
     handle::Run,
     interrupted::last_apply,
-    listen::{failed, follow},
+    lend::Lender,
+    listen::{borrow, failed, follow},
 };
 use crate::{
     command::{ArgsError, Commands, Invocation, LockFile, PLAN_FILE, PlanMode},
@@ -76,7 +77,7 @@ impl Driver {
     /// Copies a state that is kept elsewhere to where it can be read. Needs an `init`.
     pub async fn pull(&self, job: &Job<'_>) -> Result<(), StepError> {
         if job.workspace.has_remote_state() {
-            let said = self.ask(self.commands(job)?.state_pull()).await?;
+            let said = self.ask(job, self.commands(job)?.state_pull()).await?;
             let path = job.workspace.state_path();
             if said.is_empty() { remove_optional(&path)? } else { write_atomic(&path, &said, true)? }
         }
@@ -84,7 +85,16 @@ impl Driver {
     }
 
     /// A command that only reads; what it prints.
-    async fn ask(&self, question: Invocation) -> Result<Vec<u8>, StepError> {
+    async fn ask(&self, job: &Job<'_>, mut question: Invocation) -> Result<Vec<u8>, StepError> {
+        let loan = borrow(job, Phase::Planning, &mut question).await?;
+        let outcome = self.hear(&question).await;
+        if let (Some(lender), Some(loan)) = (job.lender, loan) {
+            lender.give_back(loan).await;
+        }
+        outcome
+    }
+
+    async fn hear(&self, question: &Invocation) -> Result<Vec<u8>, StepError> {
         let args: Vec<&str> = question.args.iter().map(String::as_str).collect();
         let said = capture(&question.program, &args, &question.env, &question.cwd, self.limits.deadline)
             .await
@@ -127,8 +137,12 @@ impl Driver {
     /// Makes and saves a plan. Says what it would do without starting terraform a second time.
     pub async fn plan(&self, job: &Job<'_>, mode: PlanMode, digests: &Digests) -> Result<Planned, StepError> {
         let plan = self.commands(job)?.plan(mode);
-        let (code, heard) = self.command(job, Phase::Planning, plan).await?;
-        if code != 0 && code != CHANGES {
+        let (mut code, mut heard) = self.command(job, Phase::Planning, plan.clone()).await?;
+        if !is_plan(code) && heard.misses_a_schema() && job.lender.is_some_and(Lender::lend_everything) {
+            // Our list of types was wrong, which is no fault of the configuration.
+            (code, heard) = self.command(job, Phase::Planning, plan).await?;
+        }
+        if !is_plan(code) {
             return Err(failed(Phase::Planning, heard));
         }
         let path = plan_path(job.workspace);
@@ -145,7 +159,7 @@ impl Driver {
     /// Adds to a plan's summary what differs in each object. Costs a start of the provider, so it is for people
     /// who want to look.
     pub async fn details(&self, job: &Job<'_>, planned: &mut Planned) -> Result<(), StepError> {
-        let said = self.ask(self.commands(job)?.show_plan()).await?;
+        let said = self.ask(job, self.commands(job)?.show_plan()).await?;
         let shown = Plan::parse(&said)?.summary(planned.summary.hash.clone());
         for change in &mut planned.summary.changes {
             let same = |other: &&Change| other.address == change.address && other.deposed == change.deposed;
@@ -205,6 +219,10 @@ impl Driver {
         let root = job.workspace.root();
         Commands::new(&self.engine, root, job.environment, job.args.clone(), self.limits.lock_timeout)
     }
+}
+
+fn is_plan(code: i32) -> bool {
+    code == 0 || code == CHANGES
 }
 
 fn plan_path(workspace: &Workspace) -> PathBuf {

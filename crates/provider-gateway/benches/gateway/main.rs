@@ -1,0 +1,220 @@
+//! What the gateway saves, against plain terraform in the same run on the same machine: `make bench`.
+//!
+//! Prints a table. `ROUNDS` is how often each figure is taken (3); the median is shown. Absolute times say more about the
+//! machine than about the gateway: look at the last column.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a measurement that cannot be taken stops, and says where"
+)]
+
+mod reference;
+#[path = "../../tests/support/mod.rs"]
+mod support;
+mod usage;
+
+use std::{
+    fs,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use futures::future::join_all;
+use provider_gateway::{
+    admin::{Client, Register},
+    probe::{Ask, Fingerprint, Inputs, objects},
+    serve::Seen,
+};
+use support::{Bench, Workspace, outer, package, provider_env};
+use tokio::process::{Child, Command};
+use usage::{Cost, Peak, cpu_of, cpu_of_children};
+
+const AWS: &str = "registry.terraform.io/hashicorp/aws";
+const PLAN: &[&str] = &["plan", "-no-color", "-detailed-exitcode"];
+const APPLY: &[&str] = &["apply", "-auto-approve", "-no-color"];
+const DESTROY: &[&str] = &["destroy", "-auto-approve", "-no-color"];
+
+/// A gateway in a process of its own, as it is in life.
+struct Gateway {
+    process: Child,
+    client: Client,
+}
+
+impl Gateway {
+    #[expect(clippy::disallowed_methods, reason = "the gateway that is measured")]
+    async fn start(dir: &std::path::Path) -> Self {
+        let process = Command::new(env!("CARGO_BIN_EXE_provider-gateway"))
+            .arg("serve")
+            .arg(dir)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let client = Client::at(dir.join("admin.sock"));
+        while client.report().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Self { process, client }
+    }
+
+    fn register(workspace: &Workspace) -> Register {
+        Register {
+            workspace: "bench".to_owned(),
+            tenant: "bench".to_owned(),
+            address: AWS.to_owned(),
+            package: package(),
+            locked: None,
+            env: provider_env(),
+            types: Some(workspace.types()),
+        }
+    }
+
+    async fn run(&self, workspace: &Workspace, args: &[&str]) -> Seen {
+        let registered = self.client.register(Self::register(workspace)).await.unwrap();
+        workspace.run(args, Some(&registered.reattach)).await.ok();
+        self.client.release(&registered.run).await.unwrap()
+    }
+
+    /// CPU of the gateway and its providers so far.
+    async fn cpu(&self) -> Duration {
+        let report = self.client.report().await.unwrap();
+        let own = self.process.id().unwrap();
+        report.providers.iter().map(|it| it.pid).chain([own]).map(cpu_of).sum()
+    }
+
+    async fn measure<F: Future>(&self, work: impl Fn() -> F) -> Cost {
+        let (begun, before, children) = (Instant::now(), self.cpu().await, cpu_of_children());
+        work().await;
+        let wall = begun.elapsed();
+        Cost {
+            wall,
+            cpu: self.cpu().await.saturating_sub(before) + cpu_of_children().saturating_sub(children),
+        }
+    }
+}
+
+fn rounds() -> usize {
+    outer().get("ROUNDS").map_or(3, |rounds| rounds.parse().unwrap())
+}
+
+async fn plain<F: Future>(work: impl Fn() -> F) -> Cost {
+    let (begun, children) = (Instant::now(), cpu_of_children());
+    work().await;
+    Cost { wall: begun.elapsed(), cpu: cpu_of_children().saturating_sub(children) }
+}
+
+fn line(what: &str, plain: &str, gateway: &str, ratio: f64) {
+    println!("| {what} | {plain} | {gateway} | 1/{ratio:.1} |");
+}
+
+fn costs(what: &str, plain: Cost, other: Cost) {
+    let text = |time: Duration| format!("{:.2} s", time.as_secs_f64());
+    let ratio = |a: Duration, b: Duration| a.as_secs_f64() / b.as_secs_f64().max(0.0001);
+    line(&format!("{what}, wall"), &text(plain.wall), &text(other.wall), ratio(plain.wall, other.wall));
+    line(&format!("{what}, CPU"), &text(plain.cpu), &text(other.cpu), ratio(plain.cpu, other.cpu));
+}
+
+#[tokio::main]
+async fn main() {
+    // `cargo test --benches` only wants to know whether it starts.
+    if std::env::args().any(|arg| arg == "--test") || !std::env::args().any(|arg| arg == "--bench") {
+        return;
+    }
+    let bench = Bench::new().await;
+    let own = bench.workspace("plain", reference::WORKSPACE);
+    let shared = bench.workspace("shared", &reference::WORKSPACE.replace("bench-", "shared-"));
+    println!("| what | plain terraform | here | ratio |\n|---|---|---|---|");
+    let init = plain(|| async { own.run(&["init", "-no-color"], None).await.ok() }).await;
+    let made = plain(|| async { own.run(APPLY, None).await.ok() }).await;
+    let gateway = Gateway::start(&bench.dir.path().join("h")).await;
+    let cold_init = gateway.measure(|| gateway.run(&shared, &["init", "-no-color"])).await;
+    let cold = gateway.measure(|| gateway.run(&shared, APPLY)).await;
+    costs("init, and the gateway's first provider", init, cold_init);
+    costs("apply of 20 resources, first one of a gateway", made, cold);
+    let mut one = Vec::new();
+    for _ in 0..rounds() {
+        one.push(plain(|| async { own.run(PLAN, None).await.ok() }).await);
+    }
+    let one = Cost::median(one);
+    let mut other = Vec::new();
+    for _ in 0..3 * rounds() {
+        other.push(gateway.measure(|| gateway.run(&shared, PLAN)).await);
+    }
+    costs("plan without changes", one, Cost::median(other));
+    let probe = probes(&gateway, &shared).await;
+    costs("drift probe", one, probe);
+    hundred(one, &gateway, &shared).await;
+    memory(&own, &gateway, &shared).await;
+    let gone = plain(|| async { own.run(DESTROY, None).await.ok() }).await;
+    let also = gateway.measure(|| gateway.run(&shared, DESTROY)).await;
+    costs("destroy of 20 resources", gone, also);
+    println!("\n{:?}", gateway.client.report().await.unwrap().counts);
+}
+
+fn question(workspace: &Workspace, seen: &Seen) -> Ask {
+    let state = fs::read(workspace.root.join("terraform.tfstate")).unwrap();
+    let seat = seen.seats.first().unwrap().clone();
+    Ask { seat, objects: objects(&state, AWS).unwrap().objects, data: seen.data.clone(), fresh: true }
+}
+
+async fn probes(gateway: &Gateway, workspace: &Workspace) -> Cost {
+    let seen = gateway.run(workspace, PLAN).await;
+    let ask = question(workspace, &seen);
+    let first = gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
+    let text = str::to_owned;
+    let inputs =
+        Inputs { configuration: text("c"), state: text("s"), provider: text("p"), surroundings: text("e") };
+    let fingerprint = Fingerprint::of(inputs, seen, &first).unwrap();
+    let mut all = Vec::new();
+    for _ in 0..5 * rounds() {
+        let cost = gateway.measure(|| async {
+            let probed =
+                gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
+            fingerprint.compare(&probed).unwrap();
+        });
+        all.push(cost.await);
+        // Otherwise the limit on reads would be measured.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Cost::median(all)
+}
+
+/// The same workspace a hundred times stands for a hundred. Plain terraform is not run a hundred times: one plan, times
+/// a hundred, divided by the two that the processors carry at once.
+async fn hundred(one: Cost, gateway: &Gateway, workspace: &Workspace) {
+    let seen = gateway.run(workspace, PLAN).await;
+    let ask = question(workspace, &seen);
+    let cost = gateway
+        .measure(|| async {
+            for _ in 0..100 {
+                gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
+            }
+        })
+        .await;
+    let plain = Cost { wall: one.wall * 50, cpu: one.cpu * 100 };
+    costs("100 unchanged workspaces (plain: reckoned, two at a time)", plain, cost);
+}
+
+async fn memory(own: &Workspace, gateway: &Gateway, shared: &Workspace) {
+    let args = &[PLAN, &["-lock=false"]].concat();
+    let plain = Peak::during(&[], async {
+        join_all((0..8).map(|_| async { own.run(args, None).await.ok() })).await;
+    })
+    .await;
+    let pid = gateway.process.id().unwrap();
+    let other = Peak::during(&[pid], async {
+        join_all((0..8).map(|_| gateway.run(shared, args))).await;
+    })
+    .await;
+    let text = |bytes: u64| format!("{} MB", bytes >> 20);
+    line(
+        "8 plans at once, peak memory (PSS)",
+        &text(plain),
+        &text(other),
+        plain as f64 / other.max(1) as f64,
+    );
+}

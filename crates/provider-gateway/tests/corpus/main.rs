@@ -1,0 +1,172 @@
+//! The same configurations with and without the gateway: what terraform says and what it leaves behind is the same.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
+
+mod cases;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::fs;
+
+use cases::{CASES, Case, Goes};
+use serde_json::Value;
+use support::{Bench, Said, Workspace, outer, provider};
+
+/// For `CORPUS=few`; all of them for `CORPUS=all`, one for its name. Plain terraform takes half a minute of CPU for each, so
+/// a test run without the variable does none.
+const FEW: usize = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_and_without_the_gateway_it_is_the_same() {
+    assert!(CASES.len() >= 30);
+    if outer().get("CORPUS").is_none_or(String::is_empty) {
+        return;
+    }
+    let bench = Bench::new().await;
+    let template = bench.workspace("template", "");
+    template.run(&["init", "-no-color"], None).await.ok();
+    let wanted = outer().remove("CORPUS").unwrap_or_default();
+    let all = wanted == "all";
+    let chosen = CASES
+        .iter()
+        .enumerate()
+        .filter(|(at, case)| all || wanted == case.name || (wanted == "few" && *at < FEW));
+    let mut broken = Vec::new();
+    for (_, case) in chosen {
+        let (plain, shared) =
+            (run(&bench, case, &template, false).await, run(&bench, case, &template, true).await);
+        for (plain, shared) in plain.iter().zip(&shared) {
+            if plain != shared {
+                broken.push(format!("{}:\n--- plain\n{plain}\n--- gateway\n{shared}", case.name));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n\n"));
+    assert_eq!(bench.gateway.counters().counts().unwanted, 0);
+}
+
+/// Everything that one way of running a case says and leaves.
+async fn run(bench: &Bench, case: &Case, template: &Workspace, shared: bool) -> Vec<String> {
+    let name = format!("{}-{}", case.name, if shared { "gateway" } else { "plain" });
+    let workspace = workspace(bench, case, &name);
+    copy(&template.root.join(".terraform"), &workspace.root.join(".terraform"));
+    fs::copy(template.root.join(".terraform.lock.hcl"), workspace.root.join(".terraform.lock.hcl")).unwrap();
+    let go = |args: &'static [&'static str]| {
+        let workspace = &workspace;
+        async move { if shared { bench.run(workspace, args).await } else { workspace.run(args, None).await } }
+    };
+    let mut said = Vec::new();
+    if case.goes == Goes::Plan {
+        said.push(words(&go(&["plan", "-no-color", "-detailed-exitcode"]).await));
+        return said;
+    }
+    let applied = go(&["apply", "-auto-approve", "-no-color"]).await;
+    assert_eq!(applied.code == 0, case.goes == Goes::Through, "{}: {}{}", name, applied.out, applied.err);
+    said.push(words(&applied));
+    said.push(state(&workspace));
+    if case.goes == Goes::Through {
+        said.push(words(&go(&["plan", "-no-color", "-detailed-exitcode"]).await));
+    }
+    said.push(words(&go(&["destroy", "-auto-approve", "-no-color"]).await));
+    said.push(state(&workspace));
+    said
+}
+
+fn workspace(bench: &Bench, case: &Case, name: &str) -> Workspace {
+    if !case.bare {
+        return bench.workspace(name, case.text);
+    }
+    let block = provider(&bench.endpoint, "", "test", "");
+    let inner = block.split_once('{').unwrap().1.rsplit_once('}').unwrap().0;
+    let inner: Vec<&str> = inner.lines().filter(|line| !line.trim_start().starts_with("region")).collect();
+    bench.bare_workspace(name, &case.text.replace("AWS", &inner.join("\n")))
+}
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().unwrap().is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(path).unwrap(), target).unwrap();
+        } else if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(path, target).unwrap();
+        }
+    }
+}
+
+/// What terraform said, without what differs from run to run: ids, times, and the order of what happens at once.
+fn words(said: &Said) -> String {
+    let progress = [
+        "Refreshing state",
+        "Reading...",
+        "Read complete",
+        "Creating...",
+        "Creation complete",
+        "Still ",
+        "Destroying...",
+        "Destruction complete",
+        "Opening...",
+        "Opening complete",
+        "Closing...",
+        "Closing complete",
+    ];
+    let lines = said.out.lines().chain(said.err.lines());
+    let mut kept: Vec<String> =
+        lines.filter(|line| !progress.iter().any(|it| line.contains(it))).map(normal).collect();
+    if said.code != 0 {
+        // Several errors come in any order.
+        kept.sort();
+    }
+    format!("exit code {}\n{}", said.code, kept.join("\n"))
+}
+
+/// Runs of hexadecimal digits and of digits in times are all one.
+fn normal(text: &str) -> String {
+    let mut result = String::new();
+    let mut run = String::new();
+    for letter in text.chars().chain(['\n']) {
+        if letter.is_ascii_hexdigit() || (letter == '-' && run.len() >= 4) {
+            run.push(letter);
+            continue;
+        }
+        result.push_str(if run.len() >= 8 { "#" } else { &run });
+        run.clear();
+        result.push(letter);
+    }
+    result
+}
+
+fn state(workspace: &Workspace) -> String {
+    let mut state: Value = workspace.state();
+    let object = state.as_object_mut().unwrap();
+    object.remove("lineage");
+    // How often it was written depends on who was faster.
+    object.remove("serial");
+    for resource in state["resources"].as_array_mut().unwrap() {
+        for instance in resource["instances"].as_array_mut().unwrap() {
+            let attributes = instance["attributes"].as_object_mut();
+            for (_, value) in attributes.into_iter().flat_map(serde_json::Map::iter_mut) {
+                blank_random(value);
+            }
+        }
+    }
+    normal(&format!("{state:#}"))
+}
+
+/// Names with a prefix end in a time, and times are times.
+fn blank_random(value: &mut Value) {
+    if let Value::String(text) = value
+        && text.len() > 19
+        && text.chars().filter(char::is_ascii_digit).count() >= 12
+    {
+        "#".clone_into(text);
+    }
+}

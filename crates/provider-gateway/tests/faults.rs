@@ -1,0 +1,226 @@
+//! What goes wrong: providers that die, packages that were changed, garbage, full disks, a gateway that is killed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
+
+mod support;
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use provider_gateway::{
+    admin::{AskError, Client, Register},
+    gateway::{Gateway, GatewayError, Settings},
+    package::PackageError,
+};
+use support::{Bench, finish, lives, package, provider_env};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::UnixStream,
+    process::Command,
+    time::timeout,
+};
+
+const SLOW: &str =
+    "resource \"aws_vpc\" \"this\" {\n  cidr_block = \"10.0.0.0/16\"\n  enable_dns_hostnames = true\n}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_dies_fails_its_calls_and_is_replaced() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("one", SLOW);
+    bench.run(&workspace, &["init", "-no-color"]).await.ok();
+    let registered = bench.register(&workspace).await;
+    let child = workspace.start(&["apply", "-auto-approve", "-no-color"], Some(&registered.reattach));
+    let journal = bench.dir.path().join("g/journal.jsonl");
+    while provider_gateway::journal::read(&journal).unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let process = bench.gateway.pool.herds()[0].processes()[0].clone();
+    process.kill();
+    let said = finish(child).await;
+    assert_eq!(said.code, 1);
+    // Terraform draws a frame around its errors and breaks their lines.
+    let words: Vec<&str> = said.err.split_whitespace().filter(|word| *word != "│").collect();
+    let words = words.join(" ");
+    assert!(words.contains("ended during ApplyResourceChange"), "{}", said.err);
+    let entries = provider_gateway::journal::read(&journal).unwrap();
+    assert_eq!(entries.last().unwrap().stage, provider_gateway::journal::Stage::Lost);
+    drop(process);
+    // The next run has another one.
+    bench.run(&workspace, &["plan", "-no-color"]).await.ok();
+    assert_eq!(bench.gateway.counters().counts().started, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn garbage_harms_nobody_but_its_sender() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("one", "data \"aws_region\" \"here\" {}\n");
+    bench.run(&workspace, &["init", "-no-color"]).await.ok();
+    let registered = bench.register(&workspace).await;
+    let socket =
+        registered.reattach["registry.terraform.io/hashicorp/aws"]["Addr"]["String"].as_str().unwrap();
+    assert_eq!(fs::metadata(socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let above = Path::new(socket).parent().unwrap();
+    assert_eq!(fs::metadata(above).unwrap().permissions().mode() & 0o777, 0o700);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let garbage: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        vec![0xff; 4096],
+        [&preface[..], &[0xff; 300]].concat(),
+        // A frame that claims to be as long as they get.
+        [&preface[..], &[0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]].concat(),
+        preface[..10].to_vec(),
+    ];
+    for bytes in garbage {
+        let mut stream = UnixStream::connect(socket).await.unwrap();
+        // It may hang up before all of it has arrived.
+        let _hung_up = stream.write_all(&bytes).await;
+        let _hung_up = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let ended = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer)).await;
+        assert!(ended.is_ok(), "the connection stays open after {} bytes", bytes.len());
+    }
+    let said = workspace.run(&["plan", "-no-color"], Some(&registered.reattach)).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    bench.gateway.release(&registered.run).unwrap();
+    for _ in 0..50 {
+        if !Path::new(socket).exists() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("the socket of a run that is over is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_package_that_is_not_the_locked_one_is_refused() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("one", SLOW);
+    let mut wanted = Bench::registration(&workspace);
+    wanted.locked = Some(vec!["h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".to_owned()]);
+    let error = bench.gateway.register(wanted.clone()).await.unwrap_err();
+    assert!(matches!(error, GatewayError::Package(PackageError::Mismatch { .. })), "{error}");
+    assert_eq!(bench.gateway.counters().counts().started, 0, "it was not even started");
+    let h1 = bench.gateway.package(&package()).await.unwrap().h1;
+    wanted.locked = Some(vec![h1]);
+    bench.gateway.register(wanted).await.unwrap();
+}
+
+/// A package whose provider is a script.
+fn fake(dir: &Path, script: &str) -> std::path::PathBuf {
+    let package = dir.join("fake");
+    fs::create_dir_all(&package).unwrap();
+    let program = package.join("terraform-provider-fake");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    package
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_is_no_provider_is_told_by_name() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("one", SLOW);
+    for (script, words) in [
+        ("echo This binary is a plugin.", "no handshake"),
+        ("echo '1|4|unix|/x|grpc|'", "provider protocol 4"),
+        ("echo '1|5|unix|/x|grpc|MIIB'", "TLS"),
+        ("echo 'panic: of its own' >&2; exit 2", "ended before it was ready"),
+        ("echo '1|5|unix|/nowhere/x.sock|grpc|'; sleep 5", "does not answer on its socket"),
+    ] {
+        let mut wanted = Bench::registration(&workspace);
+        wanted.package = fake(bench.dir.path(), script);
+        let begun = Instant::now();
+        let error = bench.gateway.register(wanted).await.unwrap_err().to_string();
+        assert!(error.contains(words), "{script}: {error}");
+        assert!(begun.elapsed() < Duration::from_mins(1), "{script}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_that_cannot_be_used_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let settings = Settings::new(dir.path().join("file/below"), dir.path().to_owned());
+    let error = Gateway::open(settings).err().unwrap().to_string();
+    assert!(error.contains("file/below"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_is_no_file_is_refused_before_any_run() {
+    let dir = tempfile::tempdir().unwrap();
+    symlink("/dev/full", dir.path().join("journal.jsonl")).unwrap();
+    let settings = Settings::new(dir.path().to_owned(), dir.path().to_owned());
+    let error = Gateway::open(settings).err().unwrap();
+    assert!(error.to_string().contains("journal.jsonl"), "{error}");
+}
+
+#[expect(clippy::disallowed_methods, reason = "tests start the gateway")]
+fn gateway(dir: &Path) -> tokio::process::Child {
+    Command::new(env!("CARGO_BIN_EXE_provider-gateway"))
+        .arg("serve")
+        .arg(dir)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("one", SLOW);
+    let dir = bench.dir.path().join("h");
+    let mut process = gateway(&dir);
+    let client = Client::at(dir.join("admin.sock"));
+    let register = || Register {
+        workspace: "one".to_owned(),
+        tenant: "test".to_owned(),
+        address: "registry.terraform.io/hashicorp/aws".to_owned(),
+        package: package(),
+        locked: None,
+        env: provider_env(),
+        types: Some(workspace.types()),
+    };
+    let begun = Instant::now();
+    let registered = loop {
+        match client.register(register()).await {
+            Err(AskError::Gone { .. }) if begun.elapsed() < Duration::from_mins(1) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            registered => break registered.unwrap(),
+        }
+    };
+    workspace.run(&["init", "-no-color"], Some(&registered.reattach)).await.ok();
+    let child = workspace.start(&["apply", "-auto-approve", "-no-color"], Some(&registered.reattach));
+    while provider_gateway::journal::read(&dir.join("journal.jsonl")).unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let providers: Vec<u32> = client.report().await.unwrap().providers.iter().map(|it| it.pid).collect();
+    assert_eq!(providers.len(), 1);
+    process.kill().await.unwrap();
+    let said = timeout(Duration::from_mins(1), finish(child)).await.expect("terraform does not hang");
+    assert_eq!(said.code, 1, "{}", said.out);
+    let begun = Instant::now();
+    while lives(providers[0]) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "the provider outlived its gateway");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // The next one comes up in the same place, and knows what had been begun.
+    let _next = gateway(&dir);
+    let begun = Instant::now();
+    while client.report().await.is_err() {
+        assert!(begun.elapsed() < Duration::from_mins(1));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(provider_gateway::journal::read(&dir.join("journal.jsonl")).unwrap().len(), 1);
+}
