@@ -10,8 +10,9 @@ use std::{
 };
 
 use provider_gateway::{
-    admin::{AskError, Client, Register},
+    admin::{AskError, Client},
     digest,
+    gateway::Registration,
     probe::{Ask, Probed},
     serve::Seen,
 };
@@ -167,8 +168,8 @@ impl<'a> RunLender<'a> {
         job: &Job<'_>,
         chosen: &Chosen,
         types: Option<std::collections::BTreeSet<String>>,
-    ) -> Register {
-        Register {
+    ) -> Registration {
+        Registration {
             workspace: self.workspace.clone(),
             tenant: self.tenant.clone(),
             address: ADDRESS.to_owned(),

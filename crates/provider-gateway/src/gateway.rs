@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ffi::OsString,
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -13,6 +13,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -82,8 +83,8 @@ pub enum GatewayError {
     NoRun(String),
 }
 
-/// A run that wants providers.
-#[derive(Clone)]
+/// A run that wants providers. Holds credentials, so they are never printed.
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Registration {
     /// Whose, for the journal.
     pub workspace: String,
@@ -99,6 +100,12 @@ pub struct Registration {
     pub env: BTreeMap<String, String>,
     /// Types that the run can meet; `None` for all.
     pub types: Option<BTreeSet<String>>,
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("workspace", &self.workspace).finish_non_exhaustive()
+    }
 }
 
 /// A run that has them.

@@ -18,7 +18,8 @@ use std::{
 };
 
 use provider_gateway::{
-    admin::{AskError, Client, Register},
+    admin::{AskError, Client},
+    gateway::Registration,
     gateway::{Gateway, GatewayError, Settings},
     package::PackageError,
 };
@@ -182,7 +183,7 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
     let dir = bench.dir.path().join("h");
     let mut process = gateway(&dir);
     let client = Client::at(dir.join("admin.sock"));
-    let register = || Register {
+    let register = || Registration {
         workspace: "one".to_owned(),
         tenant: "test".to_owned(),
         address: "registry.terraform.io/hashicorp/aws".to_owned(),

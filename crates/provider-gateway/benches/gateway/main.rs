@@ -25,7 +25,8 @@ use std::{
 
 use futures::future::join_all;
 use provider_gateway::{
-    admin::{Client, Register},
+    admin::Client,
+    gateway::Registration,
     probe::{Ask, Fingerprint, Inputs, objects},
     serve::Seen,
 };
@@ -61,8 +62,8 @@ impl Gateway {
         Self { process, client }
     }
 
-    fn register(workspace: &Workspace) -> Register {
-        Register {
+    fn register(workspace: &Workspace) -> Registration {
+        Registration {
             workspace: "bench".to_owned(),
             tenant: "bench".to_owned(),
             address: AWS.to_owned(),

@@ -13,7 +13,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::protocol::{Answer, Question, Register, Report, line};
+use super::protocol::{Answer, Question, Report, line};
+use crate::gateway::Registration;
 use crate::{
     gateway::Registered,
     package::Package,
@@ -65,7 +66,7 @@ impl Client {
     }
 
     /// Registers a run.
-    pub async fn register(&self, wanted: Register) -> Result<Registered, AskError> {
+    pub async fn register(&self, wanted: Registration) -> Result<Registered, AskError> {
         match self.ask(&Question::Register(Box::new(wanted))).await? {
             Answer::Registered { run, reattach } => Ok(Registered { run, reattach }),
             _ => Err(AskError::Nonsense),
@@ -90,7 +91,7 @@ impl Client {
     }
 
     /// Asks about objects; `None` if the gateway does not know their configuration.
-    pub async fn probe(&self, of: Register, ask: Ask) -> Result<Option<Probed>, AskError> {
+    pub async fn probe(&self, of: Registration, ask: Ask) -> Result<Option<Probed>, AskError> {
         match self.ask(&Question::Probe { of: Box::new(of), ask }).await? {
             Answer::Probed { probed } => Ok(probed),
             _ => Err(AskError::Nonsense),

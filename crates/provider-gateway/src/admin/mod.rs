@@ -5,5 +5,5 @@ mod protocol;
 mod server;
 
 pub use client::{AskError, Client};
-pub use protocol::{Answer, Live, Question, Register, Report};
+pub use protocol::{Answer, Live, Question, Report};
 pub use server::Listening;

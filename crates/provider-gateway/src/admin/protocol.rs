@@ -1,10 +1,6 @@
 //! Questions and answers.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,44 +21,12 @@ pub(super) fn line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A registration as it is sent. Holds credentials, so it is never printed.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Register {
-    /// Whose, for the journal.
-    pub workspace: String,
-    /// For whom.
-    pub tenant: String,
-    /// The provider's address.
-    pub address: String,
-    /// The directory of the unpacked provider.
-    pub package: PathBuf,
-    /// What the lock file allows; `None` if there is no entry.
-    pub locked: Option<Vec<String>>,
-    /// The environment of the provider.
-    pub env: BTreeMap<String, String>,
-    /// Types that the run can meet; `None` for all.
-    pub types: Option<BTreeSet<String>>,
-}
-
-impl fmt::Debug for Register {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Register").field("workspace", &self.workspace).finish_non_exhaustive()
-    }
-}
-
-impl From<Register> for Registration {
-    fn from(from: Register) -> Self {
-        let Register { workspace, tenant, address, package, locked, env, types } = from;
-        Self { workspace, tenant, address, package, locked, env, types }
-    }
-}
-
 /// What can be asked.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Question {
     /// A socket for a run.
-    Register(Box<Register>),
+    Register(Box<Registration>),
     /// What a run has done so far.
     Seen {
         /// The run.
@@ -76,7 +40,7 @@ pub enum Question {
     /// Whether objects are as they were.
     Probe {
         /// Whose provider.
-        of: Box<Register>,
+        of: Box<Registration>,
         /// What to ask.
         ask: Ask,
     },

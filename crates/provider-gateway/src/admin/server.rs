@@ -99,14 +99,12 @@ async fn converse(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationT
 async fn answer(gateway: &Arc<Gateway>, question: Question, stop: &CancellationToken) -> Answer {
     let outcome = match question {
         Question::Register(wanted) => gateway
-            .register((*wanted).into())
+            .register(*wanted)
             .await
             .map(|Registered { run, reattach }| Answer::Registered { run, reattach }),
         Question::Seen { run } => gateway.seen(&run).map(Answer::Seen),
         Question::Release { run } => gateway.release(&run).map(Answer::Seen),
-        Question::Probe { of, ask } => {
-            gateway.probe(&(*of).into(), &ask).await.map(|probed| Answer::Probed { probed })
-        }
+        Question::Probe { of, ask } => gateway.probe(&of, &ask).await.map(|probed| Answer::Probed { probed }),
         Question::Package { dir } => gateway.package(&dir).await.map(Answer::Package),
         Question::Report => Ok(Answer::Report(report(gateway))),
         Question::End => {
