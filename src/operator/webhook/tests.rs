@@ -36,7 +36,13 @@ impl World {
         let namespace: Namespace =
             serde_json::from_value(json!({"metadata": {"name": "capt-system"}})).unwrap();
         world.kube("test").create(&namespace).await.unwrap();
-        world.kube("test").install_crds(&[registrations()]).await.unwrap();
+        let stand_in = registrations();
+        let kube = world.kube("test");
+        kube.install_crds(std::slice::from_ref(&stand_in)).await.unwrap();
+        // A kind is served a moment after it was accepted; on a busy machine somebody asks before.
+        let names = [stand_in.metadata.name.as_deref().unwrap()];
+        let missing = kube.established(&names, Duration::from_mins(1)).await.unwrap();
+        assert!(missing.is_empty(), "not served: {missing:?}");
         world
     }
 
