@@ -66,7 +66,7 @@ pub fn named(object: &WorkspaceTemplateApply, body: &Body) -> Option<String> {
 /// Reads the identity, and whether it may be used here.
 pub async fn acting(name: Option<&str>, ctx: &Context, reader: &mut Reader<'_>) -> Result<Acting, Halt> {
     let Some(name) = name else { return Ok(Acting::default()) };
-    reader.read.insert(Target::new(TargetKind::Identity, "", name));
+    reader.note(Target::new(TargetKind::Identity, "", name));
     let Some(found) = ctx.common.kube.get::<CaptIdentity>(None, name).await? else {
         if name == DEFAULT {
             return Ok(Acting::default());

@@ -54,6 +54,14 @@ struct Inner {
 }
 
 impl Index {
+    /// Adds to what an object is known to read.
+    pub fn add(&self, reader: &Key, target: &Target) {
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        if inner.reads.entry(reader.clone()).or_default().insert(target.clone()) {
+            inner.readers.entry(target.clone()).or_default().insert(reader.clone());
+        }
+    }
+
     /// Replaces what an object is known to read.
     pub fn set(&self, reader: &Key, reads: BTreeSet<Target>) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
@@ -102,6 +110,10 @@ mod tests {
         index.set(&reader, BTreeSet::from([secret("b")]));
         assert!(index.readers(&secret("a")).is_empty());
         assert_eq!(index.readers(&secret("b")), std::slice::from_ref(&reader));
+        index.add(&reader, &secret("c"));
+        assert_eq!(index.readers(&secret("c")), std::slice::from_ref(&reader));
+        index.set(&reader, BTreeSet::from([secret("b")]));
+        assert!(index.readers(&secret("c")).is_empty());
         index.remove(&reader);
         assert!(index.readers(&secret("b")).is_empty());
         assert!(index.inner.read().unwrap().readers.is_empty());

@@ -76,9 +76,9 @@ async fn read(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> Resu
         let message = format!("the workspace {key} belongs to {other}; rename one of the two");
         return Ok(Inputs::Invalid(Reason::new(reasons::INVALID_SPEC, message)));
     }
-    let mut reader = Reader::new(&ctx.common.kube, &namespace);
-    let outcome = inputs(object, ctx, &mut reader).await;
     let reader_key = Key::new(&namespace, &object.name_any());
+    let mut reader = Reader::new(&ctx.common.kube, &namespace).noting(&ctx.index, &reader_key);
+    let outcome = inputs(object, ctx, &mut reader).await;
     ctx.index.set(&reader_key, reader.read);
     Ok(Halt::settle(outcome)?)
 }

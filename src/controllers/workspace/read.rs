@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 use super::{
     facts::Reason,
     halt::Halt,
-    index::{Target, TargetKind},
+    index::{Index, Target, TargetKind},
 };
 use crate::{
     api::{WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types},
+    blueprint::Key,
     controllers::common::unreadable::readable,
     k8s::{K8sError, Kube, conditions, references},
     model::{ObjectKey, names},
@@ -22,6 +23,8 @@ use crate::{
 pub struct Reader<'a> {
     kube: &'a Kube,
     home: &'a str,
+    /// Where it is noted who reads what.
+    notes: Option<(&'a Index, &'a Key)>,
     /// What was read, or would have been.
     pub read: BTreeSet<Target>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -30,7 +33,21 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// For an object of this namespace.
     pub fn new(kube: &'a Kube, home: &'a str) -> Self {
-        Self { kube, home, read: BTreeSet::new(), namespaces: BTreeMap::new() }
+        Self { kube, home, notes: None, read: BTreeSet::new(), namespaces: BTreeMap::new() }
+    }
+
+    /// For an object that is to be woken up when something changes that it read.
+    pub const fn noting(mut self, index: &'a Index, reader: &'a Key) -> Self {
+        self.notes = Some((index, reader));
+        self
+    }
+
+    /// Before the read and not after it: what is made in between would wake up nobody.
+    pub fn note(&mut self, target: Target) {
+        if let Some((index, reader)) = self.notes {
+            index.add(reader, &target);
+        }
+        self.read.insert(target);
     }
 
     /// A template that may be used.
@@ -60,7 +77,7 @@ impl<'a> Reader<'a> {
 
     /// A Secret with credentials of an identity. Whoever may use the identity may use it, wherever it is.
     pub async fn credentials(&mut self, key: &ObjectKey) -> Result<Secret, Halt> {
-        self.read.insert(Target::new(TargetKind::Secret, key.namespace.as_str(), key.name.as_str()));
+        self.note(Target::new(TargetKind::Secret, key.namespace.as_str(), key.name.as_str()));
         self.kube.get(Some(key.namespace.as_str()), key.name.as_str()).await?.ok_or_else(|| {
             let message = format!(
                 "Secret {key}, which holds the credentials of an identity, does not exist; create it"
@@ -73,7 +90,7 @@ impl<'a> Reader<'a> {
     /// understood.
     pub async fn is_ready(&mut self, key: &ObjectKey) -> Result<bool, Halt> {
         for name in [key.name.to_string(), format!("{}-apply", key.name)] {
-            self.read.insert(Target::new(TargetKind::Workspace, key.namespace.as_str(), &name));
+            self.note(Target::new(TargetKind::Workspace, key.namespace.as_str(), &name));
             let found = self.kube.get::<WorkspaceTemplateApply>(Some(key.namespace.as_str()), &name).await?;
             if let Some(found) = found
                 && names::workspace(&name) == names::workspace(key.name.as_str())
@@ -91,7 +108,7 @@ impl<'a> Reader<'a> {
         K::DynamicType: Default,
     {
         let namespace = key.namespace.as_str();
-        self.read.insert(Target::new(kind, namespace, key.name.as_str()));
+        self.note(Target::new(kind, namespace, key.name.as_str()));
         let found: Option<K> = self.kube.get(Some(namespace), key.name.as_str()).await?;
         if let Some(found) = &found {
             self.granted(namespace, found).await?;
@@ -175,9 +192,41 @@ fn stands_on(other: &WorkspaceTemplateApply, object: &WorkspaceTemplateApply) ->
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response, StatusCode};
+    use kube::client::Body;
     use serde_json::json;
 
     use super::*;
+
+    /// An API server that has nothing, and is asked nothing that was not noted before.
+    fn empty(index: &Index, reader: &Key) -> Kube {
+        let (index, reader) = (index.clone(), reader.clone());
+        let service = tower::service_fn(move |asked: Request<Body>| {
+            let name = asked.uri().path().rsplit('/').next().unwrap().to_owned();
+            let noted = index.readers(&Target::new(TargetKind::Secret, "team", &name));
+            assert_eq!(noted, std::slice::from_ref(&reader), "{name} is made now, and wakes up nobody");
+            let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+                "message": format!("secrets {name:?} not found"), "details": {"name": name, "kind": "secrets"}});
+            let mut answer = Response::new(Body::from(serde_json::to_vec(&body).unwrap()));
+            *answer.status_mut() = StatusCode::NOT_FOUND;
+            std::future::ready(Ok::<_, Infallible>(answer))
+        });
+        Kube::new(kube::Client::new(service, "team"))
+    }
+
+    #[tokio::test]
+    async fn what_is_made_right_after_it_was_missed_wakes_up_who_missed_it() {
+        let (index, reader) = (Index::default(), Key::new("team", "demo-eks-apply"));
+        let kube = empty(&index, &reader);
+        let mut reads = Reader::new(&kube, "team").noting(&index, &reader);
+        let key = ObjectKey::parse("team", "vpc-connection").unwrap();
+        assert!(reads.secret(&key).await.is_ok_and(|found| found.is_none()));
+        let key = ObjectKey::parse("team", "credentials").unwrap();
+        assert!(matches!(reads.credentials(&key).await, Err(Halt::Waiting(_))));
+        assert_eq!(reads.read.len(), 2);
+    }
 
     fn object(name: &str, spec: &serde_json::Value) -> WorkspaceTemplateApply {
         serde_json::from_value(json!({
