@@ -43,8 +43,16 @@ pub(crate) fn install(dir: &Path, script: &Script) -> anyhow::Result<PathBuf> {
     let program = dir.join("terraform");
     fs::copy(env::current_exe()?, &program).context("copying the stand-in")?;
     fs::create_dir_all(&script.world)?;
-    fs::write(program.with_extension("script"), serde_json::to_vec(script)?)?;
+    tell(&program, script)?;
     Ok(program)
+}
+
+/// Gives the stand-in another script; what runs already keeps its own.
+pub(crate) fn tell(program: &Path, script: &Script) -> anyhow::Result<()> {
+    // Never half a script: somebody may be reading it.
+    let whole = program.with_extension("script.new");
+    fs::write(&whole, serde_json::to_vec(script)?)?;
+    Ok(fs::rename(whole, program.with_extension("script"))?)
 }
 
 /// When each command was started: its workspace, its name and the time.

@@ -39,6 +39,7 @@ pub(crate) struct Fleet {
     pub(crate) kube: EmbeddedKube,
     pub(crate) world: PathBuf,
     engine: PathBuf,
+    script: Script,
     operator: Child,
     metrics: String,
     _dir: TempDir,
@@ -61,7 +62,13 @@ impl Fleet {
         fs::write(&kubeconfig, kube.kubeconfig().context("an API server that does not listen")?)?;
         let metrics = free_address()?;
         let operator = operator(dir.path(), &kubeconfig, &engine, (&world.eks, &metrics))?;
-        Ok(Self { kube, world: made, engine, operator, metrics, _dir: dir })
+        Ok(Self { kube, world: made, engine, script, operator, metrics, _dir: dir })
+    }
+
+    /// From now on each apply takes so long.
+    pub(crate) fn take(&mut self, apply: Duration) -> anyhow::Result<()> {
+        self.script.apply = apply;
+        engine::tell(&self.engine, &self.script)
     }
 
     /// Makes so many clusters, each with a network, a control plane and a profile.

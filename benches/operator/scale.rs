@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use capt::{api::CaptCluster, config::Outer};
 use kube::{
     Api,
@@ -23,6 +23,9 @@ use crate::{
 /// How many edits are timed, each of a cluster of its own: a second one would wait for the run of the first.
 const EDITS: usize = 100;
 
+/// How long an apply takes: fifteen minutes at a three hundredth.
+const RUN: Duration = Duration::from_secs(3);
+
 /// What the operator calls itself before the API server.
 const AGENT: &str = "capt";
 
@@ -33,6 +36,8 @@ struct Counted {
     writes: usize,
     /// Writes to each object.
     by_object: BTreeMap<String, usize>,
+    /// Everything that was asked, by what it was.
+    asked: BTreeMap<String, usize>,
 }
 
 impl Counted {
@@ -41,11 +46,26 @@ impl Counted {
         let log = fleet.kube.requests();
         for write in log.writes_by(AGENT) {
             self.writes += 1;
-            let object = format!("{} {}", write.resource, write.name);
+            // What is created under a name that the server chooses is an object of its own.
+            let new = if write.name.is_empty() { self.writes.to_string() } else { write.name };
+            let object = format!("{} {new}", write.resource);
             *self.by_object.entry(object).or_default() += 1;
+        }
+        for one in log.all().iter().filter(|one| one.agent == AGENT) {
+            let what = format!("{:?} {} {}", one.verb, one.resource, one.subresource);
+            *self.asked.entry(what).or_default() += 1;
         }
         log.clear();
         Ok(())
+    }
+
+    /// What was asked most.
+    fn say(&self) {
+        let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
+        asked.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+        for (what, times) in asked.iter().take(12) {
+            say(&format!("  {times:>7} {what}"));
+        }
     }
 }
 
@@ -53,9 +73,9 @@ impl Counted {
 pub(crate) async fn measure(outer: &Outer, table: &mut Table) -> anyhow::Result<()> {
     let clusters = number(outer, "CAPT_BENCH_CLUSTERS", 200)?;
     let quiet = Duration::from_secs(number(outer, "CAPT_BENCH_QUIET", 300)?.try_into()?);
-    // Fifteen minutes at a three hundredth.
-    let mut fleet = Fleet::start(Duration::from_secs(3)).await?;
+    let mut fleet = Fleet::start(RUN).await?;
     make(&mut fleet, clusters, table).await?;
+    busy(&mut fleet, clusters, table).await?;
     edits(&mut fleet, clusters, table).await?;
     nothing(&mut fleet, quiet, table).await
 }
@@ -98,7 +118,12 @@ async fn make(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::
         Verdict::of(memory <= 200),
     );
     rates(&counted, took, table);
-    reconciles(fleet, table).await
+    counted.say();
+    let all = Reconciles::so_far(fleet).await?;
+    let text = format!("{:.2} % of {}", all.share(), all.all);
+    // Five runs end each second here; the target is for runs of fifteen minutes.
+    table.add("  reconciles below 50 ms in this rush", &text, "", Verdict::None);
+    Ok(())
 }
 
 /// Writes for each object of ours and second.
@@ -118,25 +143,69 @@ fn rates(counted: &Counted, took: f64, table: &mut Table) {
     );
 }
 
-/// How long reconciles took, while runs were active.
-async fn reconciles(fleet: &Fleet, table: &mut Table) -> anyhow::Result<()> {
-    let metrics = fleet.metrics().await?;
-    let sum = |name: &str, also: &str| -> f64 {
-        metrics
-            .iter()
-            .filter(|(line, _)| line.starts_with(name) && line.contains(also))
-            .map(|(_, it)| it)
-            .sum()
-    };
-    let all = sum("reconcile_duration_seconds_count", "");
-    let short = sum("reconcile_duration_seconds_bucket", "le=\"0.05\"");
-    let share = 100.0 * short / all;
+/// How many reconciles there were, and how many of them took less than 50 ms.
+#[derive(Debug, Clone, Copy)]
+struct Reconciles {
+    all: f64,
+    short: f64,
+}
+
+impl Reconciles {
+    async fn so_far(fleet: &Fleet) -> anyhow::Result<Self> {
+        let metrics = fleet.metrics().await?;
+        let sum = |name: &str, also: &str| -> f64 {
+            let of_it = metrics.iter().filter(|(line, _)| line.starts_with(name) && line.contains(also));
+            of_it.map(|(_, it)| it).sum()
+        };
+        Ok(Self {
+            all: sum("reconcile_duration_seconds_count", ""),
+            short: sum("reconcile_duration_seconds_bucket", "le=\"0.05\""),
+        })
+    }
+
+    fn since(self, then: Self) -> Self {
+        Self { all: self.all - then.all, short: self.short - then.short }
+    }
+
+    fn share(self) -> f64 {
+        100.0 * self.short / self.all
+    }
+}
+
+/// How long reconciles take while as many runs are active as may be, for a minute each, and somebody touches all objects.
+async fn busy(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::Result<()> {
+    let runs = PARALLEL.min(clusters);
+    say(&format!("{runs} runs of a minute"));
+    fleet.take(Duration::from_mins(1))?;
+    let api: Api<CaptCluster> = Api::namespaced(fleet.kube.client(), "default");
+    for number in 0..runs {
+        let tag = json!({"spec": {"vpcConfig": {"tags": {"busy": number.to_string()}}}});
+        api.patch(&format!("c{number:03}"), &PatchParams::default(), &Patch::Merge(&tag)).await?;
+    }
+    fleet
+        .until(Duration::from_mins(1), "all runs are active", async |fleet| Ok(fleet.engines()? == runs))
+        .await?;
+    // The plans are done with; what is left are applies that speak now and then.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let before = Reconciles::so_far(fleet).await?;
+    for number in 0..clusters {
+        let touch = json!({"metadata": {"annotations": {"example.com/touched": number.to_string()}}});
+        api.patch(&format!("c{number:03}"), &PatchParams::default(), &Patch::Merge(&touch)).await?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let active = fleet.engines()?;
+    ensure!(active == runs, "{active} runs are active and not {runs}: the figure would say nothing");
+    let seen = Reconciles::so_far(fleet).await?.since(before);
     table.add(
-        "  reconciles below 50 ms",
-        &format!("{share:.2} % of {all}"),
+        &format!("reconciles below 50 ms while {runs} runs are active"),
+        &format!("{:.2} % of {}", seen.share(), seen.all),
         "99 %",
-        Verdict::of(share >= 99.0),
+        Verdict::of(seen.share() >= 99.0),
     );
+    fleet.take(RUN)?;
+    fleet
+        .until(Duration::from_mins(3), "the runs have ended", async |fleet| Ok(fleet.engines()? == 0))
+        .await?;
     Ok(())
 }
 
