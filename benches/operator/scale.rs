@@ -51,7 +51,7 @@ impl Counted {
             let object = format!("{} {new}", write.resource);
             *self.by_object.entry(object).or_default() += 1;
         }
-        for one in log.all().iter().filter(|one| one.agent == AGENT) {
+        for one in log.all().iter().filter(|one| one.agent.starts_with(AGENT)) {
             let what = format!("{:?} {} {}", one.verb, one.resource, one.subresource);
             *self.asked.entry(what).or_default() += 1;
         }
