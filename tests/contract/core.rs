@@ -30,6 +30,12 @@ pub(crate) fn network(name: &str, template: &str) -> Value {
     })
 }
 
+/// Asks for the Cluster `c` whose network a template makes, and leaves the rest to core.
+pub(crate) async fn ask_for_network(place: &Place) {
+    let template = place.recorder("network", &json!({"vpc_id": "vpc-1"}));
+    place.apply(&json!([template, cluster("c"), network("c", "network")])).await;
+}
+
 /// Its control plane, from a template.
 pub(crate) fn control_plane(name: &str, template: &str) -> Value {
     json!({

@@ -74,13 +74,7 @@ async fn pause(place: &Place, paused: Value) {
 
 pub(crate) async fn p15_a_pause_stops_everything_until_it_ends(world: Arc<World>) {
     let place = Place::make(world, "p15").await;
-    place
-        .apply(&json!([
-            place.recorder("network", &json!({"vpc_id": "vpc-1"})),
-            core::cluster("c"),
-            core::network("c", "network"),
-        ]))
-        .await;
+    core::ask_for_network(&place).await;
     pause(&place, json!(true)).await;
     adopt(&place, "c").await;
     let paused =

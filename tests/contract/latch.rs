@@ -29,13 +29,7 @@ fn is_ready(it: &CaptCluster, status: &str) -> bool {
 /// Whatever goes wrong afterwards: the template breaks, outputs get lost, the operator starts again without its disk.
 pub(crate) async fn p2_what_was_once_provisioned_stays_provisioned(world: Arc<World>) {
     let place = Place::make(world, "p2").await;
-    place
-        .apply(&json!([
-            place.recorder("network", &json!({"vpc_id": "vpc-1"})),
-            core::cluster("c"),
-            core::network("c", "network"),
-        ]))
-        .await;
+    core::ask_for_network(&place).await;
     adopt(&place, "c").await;
     core::provisioned(&place, "c").await;
     let events = watcher(place.api::<CaptCluster>(), watcher::Config::default()).applied_objects();
