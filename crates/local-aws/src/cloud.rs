@@ -8,6 +8,7 @@ use roxmltree::{Document, Node};
 use serde_json::Value;
 
 use crate::{
+    answers::Question,
     eks::context::{Facts, Needs, Role, Subnet},
     place::Place,
     proxy::Upstream,
@@ -122,10 +123,14 @@ impl Cloud {
         request: hyper::http::request::Builder,
         body: String,
     ) -> Result<(u16, String), Error> {
+        let name = operation.rsplit('.').next().unwrap_or(operation);
         let failed = |source| Error::Exchange { operation: operation.to_owned(), source };
         let request = request.body(full(body)).map_err(|error| failed(error.into()))?;
         let work = async {
-            let response = self.upstream.send(request).await.map_err(|error| failed(error.into()))?;
+            // Our own reads are few; they are not kept.
+            let question = Question { operation: name, ..Question::default() };
+            let response =
+                self.upstream.ask(&question, request).await.map_err(|error| failed(error.into()))?;
             let status = response.status().as_u16();
             let bytes =
                 Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(failed)?.to_bytes();

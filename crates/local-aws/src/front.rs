@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     admin,
+    answers::Question,
     calls::{Call, Calls},
     clock,
     cloud::{Caller, Cloud},
@@ -189,11 +190,11 @@ impl Front {
 
     async fn serve_moto(&self, mut incident: Incident, request: Request<Incoming>) -> Answer {
         let (mut parts, body) = request.into_parts();
-        let (named, body) = match name_operation(&parts, body).await {
+        let Named { operation, form, body } = match name_operation(&parts, body).await {
             Ok(named) => named,
             Err(failure) => return Ok(self.refuse(&incident, &failure)),
         };
-        incident.operation = named;
+        incident.operation = operation;
         if let Err(failure) = self.check_eks_token(&incident.scope, &parts) {
             incident.protocol = Protocol::Query;
             return Ok(self.refuse(&incident, &failure));
@@ -203,7 +204,10 @@ impl Front {
         if let Some(failure) = suffer(&verdict, incident.protocol).await {
             return Ok(self.refuse(&incident, &failure));
         }
-        match self.upstream.send(Request::from_parts(parts, body)).await {
+        let Scope { access_key, region, service } = &incident.scope;
+        let operation = &incident.operation;
+        let question = Question { service, region, access_key, operation, form: form.as_ref() };
+        match self.upstream.ask(&question, Request::from_parts(parts, body)).await {
             Ok(response) => {
                 self.finish(&incident, verdict.drop_after_work, (response.status().as_u16(), None))?;
                 Ok(self.learn(&incident.operation, response).await)
@@ -225,9 +229,9 @@ impl Front {
     }
 
     /// Answers pass as streams, except for those that give out keys.
-    async fn learn(&self, operation: &str, response: Response<Incoming>) -> Response<Body> {
+    async fn learn(&self, operation: &str, response: Response<Body>) -> Response<Body> {
         if !response.status().is_success() || !keys::gives_keys(operation) {
-            return response.map(BodyExt::boxed);
+            return response;
         }
         let (parts, body) = response.into_parts();
         match body.collect().await {
@@ -323,15 +327,20 @@ fn name_service(parts: &mut hyper::http::request::Parts, scope: &Scope) {
     }
 }
 
+/// A request for moto with the name of its operation.
+struct Named {
+    operation: String,
+    /// The body, if it is a form.
+    form: Option<Bytes>,
+    body: Body,
+}
+
 /// The operation of a request for moto. Only a form has to be read for it; other bodies stay streams.
-async fn name_operation(
-    parts: &hyper::http::request::Parts,
-    body: Incoming,
-) -> Result<(String, Body), Failure> {
+async fn name_operation(parts: &hyper::http::request::Parts, body: Incoming) -> Result<Named, Failure> {
     let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(target) = text("x-amz-target") {
         let name = target.rsplit('.').next().unwrap_or(target);
-        return Ok((name.to_owned(), body.boxed()));
+        return Ok(Named { operation: name.to_owned(), form: None, body: body.boxed() });
     }
     let is_form = text(header::CONTENT_TYPE.as_str())
         .is_some_and(|value| value.starts_with("application/x-www-form-urlencoded"));
@@ -339,10 +348,12 @@ async fn name_operation(
         let bytes = read_form(body).await?;
         let form = String::from_utf8_lossy(&bytes);
         let name = query_value(&form, "Action");
-        return Ok((name.unwrap_or_else(|| "Unknown".to_owned()), full(bytes)));
+        let operation = name.unwrap_or_else(|| "Unknown".to_owned());
+        return Ok(Named { operation, form: Some(bytes.clone()), body: full(bytes) });
     }
     let action = parts.uri.query().and_then(|query| query_value(query, "Action"));
-    Ok((action.unwrap_or_else(|| format!("{} {}", parts.method, parts.uri.path())), body.boxed()))
+    let operation = action.unwrap_or_else(|| format!("{} {}", parts.method, parts.uri.path()));
+    Ok(Named { operation, form: None, body: body.boxed() })
 }
 
 async fn read_form(body: Incoming) -> Result<Bytes, Failure> {

@@ -26,6 +26,7 @@ use tokio::{
 use uuid::Uuid;
 
 mod admin;
+mod answers;
 mod calls;
 mod clock;
 mod cloud;
