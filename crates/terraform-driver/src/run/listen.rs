@@ -1,5 +1,7 @@
 //! One terraform command from start to end, heard and judged.
 
+use std::time::Duration;
+
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -17,6 +19,9 @@ use crate::{
 
 /// How much of what is not part of the stream is kept for an error message.
 const TAIL_LINES: usize = 20;
+
+/// How long one that only looks is waited for.
+const LOOKS: Duration = Duration::from_secs(20);
 
 /// What a command said.
 #[derive(Debug, Default)]
@@ -87,12 +92,19 @@ impl Driver {
             args: invocation.args.clone(),
             cwd: invocation.cwd.clone(),
             created: clock::now(),
-            grace: self.limits.grace,
+            grace: grace(phase, job.workspace.has_remote_state(), self.limits.grace),
             silence: applies.then_some(self.limits.silence),
             deadline: (!applies).then_some(self.limits.deadline),
             snapshots: job.workspace.meta().join("state"),
         }
     }
+}
+
+/// How long a command that was asked to stop is waited for. One that only looks has nothing to lose, and terraform does not
+/// always ask its providers to stop: what they wait for may never come. A backend of one's own would stay locked, though.
+fn grace(phase: Phase, remote: bool, most: Duration) -> Duration {
+    let looks = matches!(phase, Phase::Initialising | Phase::Planning);
+    if looks && !remote { most.min(LOOKS) } else { most }
 }
 
 /// Borrows running providers for a command, if somebody lends any.
@@ -154,5 +166,21 @@ pub(super) fn failed(phase: Phase, heard: Heard) -> StepError {
         phase,
         diagnostics: heard.diagnostics.into_iter().filter(Diagnostic::is_error).collect(),
         tail: heard.text[skip..].join("\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_has_nothing_to_lose_is_ended_soon() {
+        let most = Duration::from_mins(10);
+        assert_eq!(grace(Phase::Planning, false, most), LOOKS);
+        assert_eq!(grace(Phase::Planning, false, Duration::from_secs(1)), Duration::from_secs(1));
+        assert_eq!(grace(Phase::Planning, true, most), most, "its backend would stay locked");
+        for phase in [Phase::Applying, Phase::Destroying, Phase::Settling] {
+            assert_eq!(grace(phase, false, most), most);
+        }
     }
 }
