@@ -23,6 +23,12 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A new directory that nobody else can enter, and that goes with its handle. Without a word it would be everybody's.
+pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<tempfile::TempDir> {
+    let ours = fs::Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix(prefix).permissions(ours).tempdir_in(parent)
+}
+
 /// Replaces a file in one step, 0600.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let parent = path.parent().unwrap_or_else(|| Path::new("."));
@@ -42,4 +48,27 @@ pub fn append(path: &Path) -> io::Result<File> {
     }
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_made_is_for_us_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let temporary = temporary_dir("x", dir.path()).unwrap();
+        assert_eq!(mode(temporary.path()), 0o700);
+        let (open, file) = (dir.path().join("open"), dir.path().join("file"));
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        private_dir(&open).unwrap();
+        assert_eq!(mode(&open), 0o700);
+        replace(&file, b"x").unwrap();
+        assert_eq!(mode(&file), 0o600);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        append(&file).unwrap();
+        assert_eq!(mode(&file), 0o600);
+    }
 }

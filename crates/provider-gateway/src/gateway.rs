@@ -35,8 +35,10 @@ const LONGEST_DIR: usize = 70;
 /// Where a gateway lives, and what its providers may use.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Its own directory: journal, kept schemas and checksums.
+    /// Its own directory: journal and sockets.
     pub dir: PathBuf,
+    /// Where schemas and checksums of providers are kept, which are the same for every gateway of a user.
+    pub cache: PathBuf,
     /// Where sockets go if the path of `dir` is too long for them.
     pub tmp: PathBuf,
     /// What providers are started through, see [`crate::plugin::launch`]; empty to start them directly.
@@ -53,8 +55,8 @@ pub struct Settings {
 impl Settings {
     /// With defaults.
     pub fn new(dir: PathBuf, tmp: PathBuf) -> Self {
-        let (limits, forget) = (Limits::default(), Duration::from_mins(15));
-        Self { dir, tmp, through: Vec::new(), limits, forget, reads_per_second: 50.0 }
+        let (limits, forget, cache) = (Limits::default(), Duration::from_mins(15), dir.clone());
+        Self { dir, cache, tmp, through: Vec::new(), limits, forget, reads_per_second: 50.0 }
     }
 }
 
@@ -81,6 +83,9 @@ pub enum GatewayError {
     /// The run is not known (any more).
     #[error("the run {0} is not registered")]
     NoRun(String),
+    /// It takes no more runs.
+    #[error("the gateway is about to end")]
+    Ending,
 }
 
 /// A run that wants providers. Holds credentials, so they are never printed.
@@ -117,6 +122,14 @@ pub struct Registered {
     pub reattach: Value,
 }
 
+/// The runs that there are.
+#[derive(Default)]
+struct Runs {
+    all: HashMap<String, Arc<Run>>,
+    /// Nobody is let in any more.
+    closed: bool,
+}
+
 /// The gateway.
 pub struct Gateway {
     settings: Settings,
@@ -128,7 +141,7 @@ pub struct Gateway {
     pub pool: Pool,
     pub(crate) shared: Arc<Shared>,
     reads: Reads,
-    runs: Mutex<HashMap<String, Arc<Run>>>,
+    runs: Mutex<Runs>,
     used: Mutex<Instant>,
     next: AtomicU64,
 }
@@ -142,7 +155,9 @@ impl Gateway {
         };
         let dir = settings.dir.clone();
         disk::private_dir(&dir).map_err(fail("make the directory", &dir))?;
-        let schemas = dir.join("schemas");
+        let cache = settings.cache.clone();
+        disk::private_dir(&cache).map_err(fail("make the directory", &cache))?;
+        let schemas = cache.join("schemas");
         disk::private_dir(&schemas).map_err(fail("make the directory", &schemas))?;
         let (sockets, temporary) =
             socket_dir(&settings).map_err(fail("make the directory for sockets", &settings.tmp))?;
@@ -158,7 +173,7 @@ impl Gateway {
         let reads = Reads::new(settings.reads_per_second);
         let shared = Arc::new(Shared { cache: Cache::default(), journal, counters, schemas });
         Ok(Arc::new(Self {
-            packages: Arc::new(Packages::remembered_in(dir.join("packages.json"))),
+            packages: Arc::new(Packages::remembered_in(cache.join("packages.json"))),
             settings,
             sockets,
             _temporary: temporary,
@@ -211,7 +226,7 @@ impl Gateway {
     /// Registers a run: checks its provider, and opens a socket for it.
     pub async fn register(&self, wanted: Registration) -> Result<Registered, GatewayError> {
         let herd = self.herd(&wanted).await?;
-        let protocol = herd.any().await.map_err(GatewayError::Provider)?.protocol;
+        let protocol = self.protocol(&herd).await?;
         let run = format!("r{}", self.next.fetch_add(1, Ordering::Relaxed));
         let make = Make {
             id: run.clone(),
@@ -232,20 +247,42 @@ impl Gateway {
             "Test": true,
             "Addr": { "Network": "unix", "String": opened.socket },
         }});
-        self.runs.lock().insert(run.clone(), opened);
+        let mut runs = self.runs.lock();
+        if runs.closed {
+            opened.close();
+            return Err(GatewayError::Ending);
+        }
+        runs.all.insert(run.clone(), opened);
         Ok(Registered { run, reattach })
+    }
+
+    /// What a provider speaks. One that has spoken before is known by its checksum: it is started while terraform
+    /// starts, and not before.
+    async fn protocol(&self, herd: &Arc<Herd>) -> Result<u8, GatewayError> {
+        let file = self.shared.schemas.join(format!("{}.protocol", herd.origin.checksum));
+        let known = std::fs::read_to_string(&file).ok().and_then(|text| text.parse().ok());
+        if let Some(known) = known {
+            let herd = Arc::clone(herd);
+            // One that does not start tells whoever needs it why.
+            tokio::spawn(async move { herd.any().await.map(drop) });
+            return Ok(known);
+        }
+        let protocol = herd.any().await.map_err(GatewayError::Provider)?.protocol;
+        // Not kept is asked for again, and nothing worse.
+        let _next_time = disk::replace(&file, protocol.to_string().as_bytes());
+        Ok(protocol)
     }
 
     /// What a run has done so far.
     pub fn seen(&self, run: &str) -> Result<Seen, GatewayError> {
-        let found = self.runs.lock().get(run).cloned();
+        let found = self.runs.lock().all.get(run).cloned();
         found.map(|run| run.seen()).ok_or_else(|| GatewayError::NoRun(run.to_owned()))
     }
 
     /// Ends a run; what it has done.
     pub fn release(&self, run: &str) -> Result<Seen, GatewayError> {
         *self.used.lock() = Instant::now();
-        let found = self.runs.lock().remove(run);
+        let found = self.runs.lock().all.remove(run);
         let found = found.ok_or_else(|| GatewayError::NoRun(run.to_owned()))?;
         found.close();
         Ok(found.seen())
@@ -253,24 +290,30 @@ impl Gateway {
 
     /// How many runs there are.
     pub fn runs(&self) -> usize {
-        self.runs.lock().len()
+        self.runs.lock().all.len()
     }
 
-    /// How long it has had nothing to do.
-    pub fn idle(&self) -> Duration {
-        let busy = !self.runs.lock().is_empty()
+    /// Takes no more runs if it has had nothing to do for so long; whether that is so. A run that was let in is not
+    /// left standing, and one that was not can ask the next gateway.
+    pub fn close_after(&self, idle: Duration) -> bool {
+        let mut runs = self.runs.lock();
+        let busy = !runs.all.is_empty()
             || self.pool.herds().iter().flat_map(|herd| herd.processes()).any(|process| process.calls() > 0);
+        let mut used = self.used.lock();
         if busy {
-            *self.used.lock() = Instant::now();
+            *used = Instant::now();
         }
-        self.used.lock().elapsed()
+        if !busy && used.elapsed() >= idle {
+            runs.closed = true;
+        }
+        runs.closed
     }
 
     /// Lets go of what nobody needs. Somebody calls it every few seconds.
     pub fn tidy(&self) {
         self.pool.tidy();
         let mut runs = self.runs.lock();
-        runs.retain(|_, run| {
+        runs.all.retain(|_, run| {
             let keep = run.idle() < self.settings.forget;
             if !keep {
                 // Whoever registered it is gone without a word.
@@ -278,6 +321,18 @@ impl Gateway {
             }
             keep
         });
+    }
+
+    /// Ends all providers and takes the sockets away. They would go with this process too, but one that dies a moment
+    /// later than its directory is removed leaves its socket behind.
+    pub async fn leave(&self) -> io::Result<()> {
+        for herd in self.pool.herds() {
+            herd.end().await;
+        }
+        match std::fs::remove_dir_all(&self.sockets) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Asks a provider about the objects of a workspace. `None` if the configuration is not known here.
@@ -302,7 +357,6 @@ fn socket_dir(settings: &Settings) -> io::Result<(PathBuf, Option<tempfile::Temp
         disk::private_dir(&near)?;
         return Ok((near, None));
     }
-    // 0700 by itself.
-    let temporary = tempfile::Builder::new().prefix("capt-gw-").tempdir_in(&settings.tmp)?;
+    let temporary = disk::temporary_dir("capt-gw-", &settings.tmp)?;
     Ok((temporary.path().to_owned(), Some(temporary)))
 }

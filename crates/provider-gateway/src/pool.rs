@@ -18,7 +18,7 @@ use std::{
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 use crate::{
     counters::Counters,
@@ -219,8 +219,9 @@ impl Herd {
 
     /// A process without any configuration, to be given one.
     async fn fresh(&self) -> Result<Arc<Process>, Status> {
-        let spare = self.spare.lock().await.take();
-        match spare.filter(|it| !it.is_dead() && !it.is_retiring()) {
+        // Held while one starts: somebody who wants any process would start another one beside it.
+        let mut spare = self.spare.lock().await;
+        match spare.take().filter(|it| !it.is_dead() && !it.is_retiring()) {
             Some(process) => Ok(process),
             None => self.start().await,
         }
@@ -268,6 +269,17 @@ impl Herd {
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
+    /// Ends all of them, also one that is only starting, and waits until they are gone.
+    pub(crate) async fn end(&self) {
+        // One that hangs while it starts dies with this process.
+        let _nobody_starts = timeout(LAST_WAIT, self.spare.lock()).await;
+        for process in self.processes() {
+            process.kill();
+            // Killed it cannot go on; what is waited for is only that the system says so.
+            let _gone = timeout(LAST_WAIT, process.ended()).await;
+        }
+    }
+
     /// How many configurations are known.
     pub fn configurations(&self) -> usize {
         self.seats.lock().len()
@@ -304,6 +316,8 @@ impl Herd {
     }
 }
 
+/// How long the end of a gateway waits for a provider.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 const FORGET: Duration = Duration::from_hours(24);
 
 impl Taken {

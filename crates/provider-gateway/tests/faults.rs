@@ -19,11 +19,10 @@ use std::{
 
 use provider_gateway::{
     admin::{AskError, Client},
-    gateway::Registration,
-    gateway::{Gateway, GatewayError, Settings},
+    gateway::{Gateway, GatewayError, Registered, Registration, Settings},
     package::PackageError,
 };
-use support::{Bench, finish, lives, package, provider_env};
+use support::{Bench, calls, finish, lives, package, provider_env};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
@@ -157,6 +156,24 @@ async fn a_directory_that_cannot_be_used_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_socket_directory_that_cannot_be_written_is_named_and_others_go_on() {
+    let bench = Bench::new().await;
+    let workspace = bench.workspace("one", "data \"aws_region\" \"here\" {}\n");
+    bench.run(&workspace, &["init", "-no-color"]).await.ok();
+    let before = bench.register(&workspace).await;
+    let (sockets, aside) = (bench.gateway.sockets().to_owned(), bench.dir.path().join("aside"));
+    // Root may write everywhere, but not where nothing is.
+    fs::rename(&sockets, &aside).unwrap();
+    let error = bench.gateway.register(Bench::registration(&workspace)).await.unwrap_err();
+    assert!(error.to_string().contains(&sockets.display().to_string()), "{error}");
+    fs::rename(&aside, &sockets).unwrap();
+    // Who had a socket before still has it.
+    let said = workspace.run(&["plan", "-no-color"], Some(&before.reattach)).await;
+    assert_eq!(said.code, 0, "{}", said.err);
+    bench.run(&workspace, &["plan", "-no-color"]).await.ok();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_is_no_file_is_refused_before_any_run() {
     let dir = tempfile::tempdir().unwrap();
     symlink("/dev/full", dir.path().join("journal.jsonl")).unwrap();
@@ -176,6 +193,63 @@ fn gateway(dir: &Path) -> tokio::process::Child {
         .unwrap()
 }
 
+/// A gateway whose files may not become longer than so many blocks: to it, the disk is full then.
+#[expect(clippy::disallowed_methods, reason = "tests start the gateway")]
+fn gateway_on_a_small_disk(dir: &Path, blocks: u32) -> tokio::process::Child {
+    // The signal would end it; ignored, the write fails as it does on a full disk.
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" serve \"$1\"");
+    Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_provider-gateway")])
+        .arg(dir)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+/// Waits until a gateway has taken a run.
+async fn registered(client: &Client, wanted: impl Fn() -> Registration) -> Registered {
+    let begun = Instant::now();
+    loop {
+        match client.register(wanted()).await {
+            Err(AskError::Gone { .. }) if begun.elapsed() < Duration::from_mins(1) => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            registered => return registered.unwrap(),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_nothing_is_made_that_cannot_be_written_down() {
+    let bench = Bench::new().await;
+    let queue = |at: usize| format!("resource \"aws_sqs_queue\" \"q{at}\" {{\n  name = \"full-{at}\"\n}}\n");
+    let workspace = bench.workspace("full", &(0..30).map(queue).collect::<String>());
+    let dir = bench.dir.path().join("h");
+    let _process = gateway_on_a_small_disk(&dir, 16);
+    let client = Client::at(dir.join("admin.sock"));
+    let run = registered(&client, || Bench::registration(&workspace)).await;
+    workspace.run(&["init", "-no-color"], Some(&run.reattach)).await.ok();
+    let said = workspace.run(&["apply", "-auto-approve", "-no-color"], Some(&run.reattach)).await;
+    assert_eq!(said.code, 1, "{}", said.out);
+    let words: Vec<&str> = said.err.split_whitespace().filter(|word| *word != "│").collect();
+    let words = words.join(" ");
+    assert!(words.contains("nothing was changed, because it could not be written down"), "{words}");
+    assert!(words.contains("free some space"), "{words}");
+    // What was made is in the state; what is in the journal is whole; and nothing else was made.
+    let resources = workspace.state()["resources"].as_array().unwrap().len();
+    let entries = provider_gateway::journal::read(&dir.join("journal.jsonl")).unwrap();
+    assert!(
+        !entries.is_empty() && resources > 0 && resources < 30,
+        "{resources} of 30, {} lines",
+        entries.len()
+    );
+    let made = calls(&bench.endpoint).await.iter().filter(|call| call["operation"] == "CreateQueue").count();
+    assert_eq!(made, resources, "each that was made is known");
+    let told = client.report().await.unwrap().counts;
+    assert!(told.not_journalled > 0 && told.lost == 0, "{told:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
     let bench = Bench::new().await;
@@ -192,15 +266,7 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
         env: provider_env(),
         types: Some(workspace.types()),
     };
-    let begun = Instant::now();
-    let registered = loop {
-        match client.register(register()).await {
-            Err(AskError::Gone { .. }) if begun.elapsed() < Duration::from_mins(1) => {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            registered => break registered.unwrap(),
-        }
-    };
+    let registered = registered(&client, register).await;
     workspace.run(&["init", "-no-color"], Some(&registered.reattach)).await.ok();
     let child = workspace.start(&["apply", "-auto-approve", "-no-color"], Some(&registered.reattach));
     while provider_gateway::journal::read(&dir.join("journal.jsonl")).unwrap().is_empty() {

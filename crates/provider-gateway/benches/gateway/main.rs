@@ -12,6 +12,7 @@
     reason = "a measurement that cannot be taken stops, and says where"
 )]
 
+mod forwarded;
 mod reference;
 #[path = "../../tests/support/mod.rs"]
 mod support;
@@ -23,7 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all};
 use provider_gateway::{
     admin::Client,
     gateway::Registration,
@@ -32,7 +33,7 @@ use provider_gateway::{
 };
 use support::{Bench, Workspace, outer, package, provider_env};
 use tokio::process::{Child, Command};
-use usage::{Cost, Peak, cpu_of, cpu_of_children};
+use usage::{Cost, Peak, cpu_of, cpu_of_children, cpu_of_the_local_aws};
 
 const AWS: &str = "registry.terraform.io/hashicorp/aws";
 const PLAN: &[&str] = &["plan", "-no-color", "-detailed-exitcode"];
@@ -146,6 +147,7 @@ async fn main() {
         other.push(gateway.measure(|| gateway.run(&shared, PLAN)).await);
     }
     costs("plan without changes", one, Cost::median(other));
+    parts(&gateway, &shared).await;
     let probe = probes(&gateway, &shared).await;
     costs("drift probe", one, probe);
     hundred(one, &gateway, &shared).await;
@@ -153,6 +155,7 @@ async fn main() {
     let gone = plain(|| async { own.run(DESTROY, None).await.ok() }).await;
     let also = gateway.measure(|| gateway.run(&shared, DESTROY)).await;
     costs("destroy of 20 resources", gone, also);
+    forwarded::measure(&bench, &gateway).await;
     println!("\n{:?}", gateway.client.report().await.unwrap().counts);
 }
 
@@ -184,20 +187,47 @@ async fn probes(gateway: &Gateway, workspace: &Workspace) -> Cost {
     Cost::median(all)
 }
 
-/// The same workspace a hundred times stands for a hundred. Plain terraform is not run a hundred times: one plan, times
-/// a hundred, divided by the two that the processors carry at once.
+/// Where the time of a plan through the gateway goes.
+async fn parts(gateway: &Gateway, workspace: &Workspace) {
+    let mut all = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+    let without = [PLAN, &["-refresh=false"]].concat();
+    for _ in 0..3 * rounds() {
+        all[0].push(gateway.measure(|| async { workspace.run(&["version"], None).await.ok() }).await);
+        all[1].push(gateway.measure(|| gateway.run(workspace, &["validate", "-no-color"])).await);
+        all[2].push(gateway.measure(|| gateway.run(workspace, &without)).await);
+        all[3].push(gateway.measure(|| gateway.run(workspace, PLAN)).await);
+    }
+    println!("\nA plan through the gateway, step by step; each has the one before in it:\n");
+    println!("| step | wall | CPU |\n|---|---|---|");
+    let names = ["terraform starts and ends", "schema and validation", "plan without a refresh", "plan"];
+    for (name, costs) in names.into_iter().zip(all) {
+        let Cost { wall, cpu } = Cost::median(costs);
+        println!("| {name} | {:.0} ms | {:.0} ms |", wall.as_secs_f64() * 1e3, cpu.as_secs_f64() * 1e3);
+    }
+    println!("\n| what | plain terraform | here | ratio |\n|---|---|---|---|");
+}
+
+/// How many checks an operator on two cores makes at once: two places per core, of which the last is for changes.
+const AT_ONCE: usize = 3;
+
+/// The same workspace a hundred times stands for a hundred; no answer is shared. Plain terraform is not run a hundred
+/// times: one plan, times a hundred, divided by the two that the processors carry at once.
 async fn hundred(one: Cost, gateway: &Gateway, workspace: &Workspace) {
     let seen = gateway.run(workspace, PLAN).await;
     let ask = question(workspace, &seen);
+    let of_aws = cpu_of_the_local_aws();
     let cost = gateway
         .measure(|| async {
-            for _ in 0..100 {
-                gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
-            }
+            let each = (0..100).map(|_| async {
+                gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap()
+            });
+            futures::stream::iter(each).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await
         })
         .await;
+    let of_aws = cpu_of_the_local_aws().saturating_sub(of_aws);
     let plain = Cost { wall: one.wall * 50, cpu: one.cpu * 100 };
     costs("100 unchanged workspaces (plain: reckoned, two at a time)", plain, cost);
+    println!("| of these, the local AWS's own CPU (in no other row) | | {:.2} s | |", of_aws.as_secs_f64());
 }
 
 async fn memory(own: &Workspace, gateway: &Gateway, shared: &Workspace) {
@@ -206,16 +236,25 @@ async fn memory(own: &Workspace, gateway: &Gateway, shared: &Workspace) {
         join_all((0..8).map(|_| async { own.run(args, None).await.ok() })).await;
     })
     .await;
-    let pid = gateway.process.id().unwrap();
-    let other = Peak::during(&[pid], async {
-        join_all((0..8).map(|_| gateway.run(shared, args))).await;
-    })
-    .await;
+    let pids = [gateway.process.id().unwrap()];
     let text = |bytes: u64| format!("{} MB", bytes >> 20);
-    line(
-        "8 plans at once, peak memory (PSS)",
-        &text(plain),
-        &text(other),
-        plain as f64 / other.max(1) as f64,
-    );
+    let show = |what: &str, bytes: u64| {
+        line(
+            &format!("8 {what} at once, peak memory (PSS)"),
+            &text(plain),
+            &text(bytes),
+            plain as f64 / bytes.max(1) as f64,
+        );
+    };
+    let plans = Peak::during(&pids, async {
+        join_all((0..8).map(|_| gateway.run(shared, args))).await;
+    });
+    show("plans", plans.await);
+    let ask = question(shared, &gateway.run(shared, PLAN).await);
+    let probes = Peak::during(&pids, async {
+        for _ in 0..5 {
+            join_all((0..8).map(|_| gateway.client.probe(Gateway::register(shared), ask.clone()))).await;
+        }
+    });
+    show("probes", probes.await);
 }

@@ -69,6 +69,10 @@ impl Client {
     pub async fn register(&self, wanted: Registration) -> Result<Registered, AskError> {
         match self.ask(&Question::Register(Box::new(wanted))).await? {
             Answer::Registered { run, reattach } => Ok(Registered { run, reattach }),
+            Answer::Ending => {
+                let source = io::Error::new(io::ErrorKind::NotConnected, "it is about to end");
+                Err(AskError::Gone { socket: self.socket.clone(), source })
+            }
             _ => Err(AskError::Nonsense),
         }
     }

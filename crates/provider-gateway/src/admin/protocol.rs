@@ -105,7 +105,7 @@ pub enum Answer {
     Package(Package),
     /// How it is.
     Report(Report),
-    /// It will.
+    /// It will, and takes no more runs when it does.
     Ending,
     /// No. `refused` means that the run must not go on without the gateway either.
     No {
@@ -118,6 +118,9 @@ pub enum Answer {
 
 impl From<&GatewayError> for Answer {
     fn from(error: &GatewayError) -> Self {
+        if matches!(error, GatewayError::Ending) {
+            return Self::Ending;
+        }
         let mut words = error.to_string();
         let mut cause = std::error::Error::source(error);
         while let Some(inner) = cause {

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -31,6 +31,8 @@ const TIDY: Duration = Duration::from_secs(5);
 pub struct Listening {
     listener: UnixListener,
     socket: PathBuf,
+    /// Which file that is: somebody may have put another one in its place.
+    file: (u64, u64),
 }
 
 impl Listening {
@@ -42,7 +44,13 @@ impl Listening {
         }
         let listener = UnixListener::bind(socket)?;
         std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
-        Ok(Self { listener, socket: socket.to_owned() })
+        let file = identity(socket)?;
+        Ok(Self { listener, socket: socket.to_owned(), file })
+    }
+
+    /// Whether somebody who asks at the socket's path would ask us.
+    fn is_found(&self) -> bool {
+        identity(&self.socket).is_ok_and(|file| file == self.file)
     }
 
     /// Answers until `stop`, or until the gateway has been idle for so long.
@@ -65,19 +73,28 @@ impl Listening {
                 },
                 _ = tidy.tick() => {
                     gateway.tidy();
-                    if !self.socket.exists() {
+                    if !self.is_found() {
                         tracing::info!("the directory was taken away; nobody can ask any more");
                         return Ok(());
                     }
-                    if idle.is_some_and(|idle| gateway.idle() >= idle) {
+                    if idle.is_some_and(|idle| gateway.close_after(idle)) {
                         tracing::info!("nobody has needed the gateway for a while; it ends");
                         break;
                     }
                 }
             }
         }
-        std::fs::remove_file(&self.socket)
+        if !self.is_found() {
+            return Ok(());
+        }
+        std::fs::remove_file(&self.socket)?;
+        gateway.leave().await
     }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let data = std::fs::symlink_metadata(path)?;
+    Ok((data.dev(), data.ino()))
 }
 
 async fn converse(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationToken) {
@@ -117,7 +134,7 @@ async fn answer(gateway: &Arc<Gateway>, question: Question, stop: &CancellationT
 
 /// Runs that are under way keep it alive: ending it would fail them.
 async fn end(gateway: Arc<Gateway>, stop: CancellationToken) {
-    while gateway.runs() > 0 || gateway.idle() == Duration::ZERO {
+    while !gateway.close_after(Duration::ZERO) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     stop.cancel();

@@ -276,7 +276,9 @@ async fn apply(run: &Run, process: &Process, path: &str, name: &str, body: Bytes
     let journal = &run.shared.journal;
     let call = journal.begun(&change).await.map_err(|error| {
         run.shared.counters.not_journalled.add();
-        Status::unavailable(format!("nothing was changed, because it could not be written down: {error}"))
+        let words = format!("nothing was changed, because it could not be written down: {error}");
+        // Not one that was lost with its provider: it was never made.
+        Status::new(Code::FailedPrecondition, words)
     })?;
     let answer = process.call(path, body.clone()).await;
     let said = answer.as_ref().ok().and_then(Answer::message);

@@ -29,7 +29,7 @@ const fn through(name: &'static str, text: &'static str) -> Case {
 }
 
 pub(crate) const CASES: &[Case] = &[
-    // The first few are for `CORPUS=few`.
+    // The first few are those of every test run.
     through(
         "queue-with-everything",
         r#"
@@ -76,11 +76,11 @@ pub(crate) const CASES: &[Case] = &[
         "#,
     },
     plan("error-in-a-value", "resource \"aws_vpc\" \"a\" { cidr_block = \"not a block\" }"),
+    // The rest is for `CORPUS=all`.
     plan(
         "function-of-the-provider",
         "output \"account\" { value = provider::aws::arn_parse(\"arn:aws:iam::123456789012:role/a\").account_id }",
     ),
-    // The rest is for `CORPUS=all`.
     plan("nothing", ""),
     plan("unknown-type", "resource \"aws_no_such_thing\" \"a\" {}"),
     plan("unknown-data", "data \"aws_no_such_thing\" \"a\" {}"),
@@ -146,11 +146,11 @@ pub(crate) const CASES: &[Case] = &[
     },
     through(
         "network",
-        "resource \"aws_vpc\" \"a\" { cidr_block = \"10.0.0.0/16\" }\nresource \"aws_subnet\" \"a\" {\n  count = 2\n  vpc_id = aws_vpc.a.id\n  cidr_block = cidrsubnet(aws_vpc.a.cidr_block, 8, count.index)\n}\nresource \"aws_internet_gateway\" \"a\" { vpc_id = aws_vpc.a.id }\nresource \"aws_route_table\" \"a\" { vpc_id = aws_vpc.a.id }\nresource \"aws_route\" \"a\" {\n  route_table_id = aws_route_table.a.id\n  destination_cidr_block = \"0.0.0.0/0\"\n  gateway_id = aws_internet_gateway.a.id\n}",
+        "resource \"aws_vpc\" \"a\" { cidr_block = \"10.0.0.0/16\" }\nresource \"aws_subnet\" \"a\" {\n  count = 2\n  vpc_id = aws_vpc.a.id\n  cidr_block = cidrsubnet(aws_vpc.a.cidr_block, 8, count.index)\n  availability_zone = \"us-east-1a\"\n}\nresource \"aws_internet_gateway\" \"a\" { vpc_id = aws_vpc.a.id }\nresource \"aws_route_table\" \"a\" { vpc_id = aws_vpc.a.id }\nresource \"aws_route\" \"a\" {\n  route_table_id = aws_route_table.a.id\n  destination_cidr_block = \"0.0.0.0/0\"\n  gateway_id = aws_internet_gateway.a.id\n}",
     ),
     through(
         "roles",
-        "resource \"aws_iam_role\" \"a\" {\n  name = \"corpus\"\n  assume_role_policy = jsonencode({ Version = \"2012-10-17\", Statement = [{ Effect = \"Allow\", Action = \"sts:AssumeRole\", Principal = { Service = \"eks.amazonaws.com\" } }] })\n}\nresource \"aws_iam_role_policy\" \"a\" {\n  role = aws_iam_role.a.id\n  policy = jsonencode({ Version = \"2012-10-17\", Statement = [] })\n}",
+        "resource \"aws_iam_role\" \"a\" {\n  name = \"corpus\"\n  assume_role_policy = jsonencode({ Version = \"2012-10-17\", Statement = [{ Effect = \"Allow\", Action = \"sts:AssumeRole\", Principal = { Service = \"eks.amazonaws.com\" } }] })\n}\nresource \"aws_iam_role_policy\" \"a\" {\n  role = aws_iam_role.a.id\n  policy = jsonencode({ Version = \"2012-10-17\", Statement = [{ Effect = \"Allow\", Action = \"s3:GetObject\", Resource = \"*\" }] })\n}",
     ),
     through(
         "parameter-with-a-secret",
