@@ -4,7 +4,6 @@
 //! it. A process that is registered by its own address is alone, and keeps them in its data directory.
 
 mod eyes;
-mod secret;
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -14,15 +13,19 @@ use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, ValidatingW
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{eyes::Eyes, secret::SharedSecret};
+use self::eyes::Eyes;
 use super::settings::Settings;
 use crate::{
+    api::names,
+    certificate::{Certificates, Directory, Publish, SharedSecret, Store},
     k8s::{K8sError, Kube},
-    server::webhook::{Certificates, Directory, NAME, Publish, Store, Target, Webhook, configuration},
+    server::webhook::{NAME, Target, Webhook, configuration},
 };
 
 /// The Service of `deploy/webhook`.
 const SERVICE: &str = "capt-webhook";
+/// Where replicas keep their certificates, also in `deploy/webhook`.
+const SECRET: &str = "capt-webhook-certificates";
 /// How the names of service accounts begin.
 const ACCOUNTS: &str = "system:serviceaccount:";
 /// How soon after a failure certificates are asked for again.
@@ -41,7 +44,7 @@ pub(super) async fn serve(
         .with_context(|| format!("cannot listen at {address}; choose --webhook-listen"))?;
     let target = target(settings.leader_election.as_deref(), listener.local_addr()?);
     let store: Arc<dyn Store> = match &target {
-        Target::Service { namespace, .. } => Arc::new(SharedSecret::new(kube.clone(), namespace)),
+        Target::Service { namespace, .. } => Arc::new(secret(kube.clone(), namespace)),
         Target::Url(_) => Arc::new(Directory::new(data.join("webhook"))),
     };
     let webhook = Webhook::new(Arc::new(Eyes(kube.clone())), settings.limits);
@@ -53,6 +56,10 @@ pub(super) async fn serve(
         stop.clone(),
     ));
     Ok(())
+}
+
+fn secret(kube: Kube, namespace: &str) -> SharedSecret {
+    SharedSecret::new(kube, (namespace, SECRET), (names::PROVIDER_LABEL, "infrastructure-capt"))
 }
 
 /// Answers, and keeps the certificates and the registration current, until it is told to stop.

@@ -16,8 +16,9 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::{
+    certificate::{Kept, StoreError},
     k8s::Removal,
-    server::webhook::{Blind, Kept, StoreError},
+    server::webhook::Blind,
 };
 
 const SHIPPED: &str = include_str!("../../../deploy/webhook/configuration.yaml");
@@ -62,7 +63,7 @@ impl World {
         let address = listener.local_addr().unwrap();
         let target = target(Some("capt-system"), address);
         let kube = self.kube(agent);
-        let store = Arc::new(SharedSecret::new(kube.clone(), "capt-system"));
+        let store = Arc::new(secret(kube.clone(), "capt-system"));
         let webhook = Webhook::new(Arc::new(Blind), crate::model::Limits::default());
         let publish = publisher(kube, target.clone());
         tokio::spawn(work(webhook, listener, (store, publish), target, self.stop.clone()));
@@ -129,7 +130,7 @@ async fn replicas_that_start_at_once_share_one_authority_that_the_api_server_tru
         certificates.insert(shown(address, &bundle).await.unwrap());
     }
     assert_eq!(certificates.len(), 1, "all show the same certificate");
-    let secret: Secret = world.kube("test").get(Some("capt-system"), secret::NAME).await.unwrap().unwrap();
+    let secret: Secret = world.kube("test").get(Some("capt-system"), SECRET).await.unwrap().unwrap();
     assert_eq!(secret.data.unwrap()["ca.crt"].0, bundle);
     // One that starts later takes what is there.
     let late = world.replica("late").await;
@@ -192,7 +193,7 @@ async fn a_registration_is_written_when_it_differs_and_only_then() {
 #[tokio::test]
 async fn nobody_overwrites_a_secret_that_he_has_not_seen() {
     let world = World::start().await;
-    let [one, other] = ["a", "b"].map(|agent| SharedSecret::new(world.kube(agent), "capt-system"));
+    let [one, other] = ["a", "b"].map(|agent| secret(world.kube(agent), "capt-system"));
     let kept = |text: &str| Kept::from(BTreeMap::from([("ca.crt".to_owned(), text.to_owned())]));
     assert!(one.load().await.unwrap().is_none() && other.load().await.unwrap().is_none());
     one.save(&kept("1")).await.unwrap();
@@ -201,7 +202,7 @@ async fn nobody_overwrites_a_secret_that_he_has_not_seen() {
     other.save(&kept("3")).await.unwrap();
     assert!(matches!(one.save(&kept("4")).await, Err(StoreError::Conflict)), "it was changed meanwhile");
     assert_eq!(one.load().await.unwrap(), Some(kept("3")));
-    let secret: Secret = world.kube("test").get(Some("capt-system"), secret::NAME).await.unwrap().unwrap();
+    let secret: Secret = world.kube("test").get(Some("capt-system"), SECRET).await.unwrap().unwrap();
     world.kube("test").delete(&secret, Removal::Background).await.unwrap();
     assert!(matches!(one.save(&kept("5")).await, Err(StoreError::Conflict)), "it was deleted meanwhile");
     assert!(one.load().await.unwrap().is_none());

@@ -9,7 +9,6 @@
 //! told ([`configuration`]), and it never stands in the way of a deletion, a status, a finalizer, or an object that is no
 //! worse than it was.
 
-mod certificate;
 mod check;
 mod configuration;
 mod lookup;
@@ -20,9 +19,6 @@ mod template;
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-pub use certificate::{
-    CertificateError, Certificates, Directory, Kept, Publish, Store, StoreError, StoreFuture,
-};
 pub use configuration::{NAME, Target, configuration};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -32,7 +28,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::listen::{self, Answer, Handler, Patience, allow, body, text};
-use crate::model::Limits;
+use crate::{
+    certificate::{CertificateError, Certificates},
+    model::Limits,
+};
 
 /// The path of reviews.
 const PATH: &str = "/validate";

@@ -13,6 +13,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::*;
+use crate::certificate::{Directory, Publish};
 
 struct Running {
     address: SocketAddr,

@@ -34,7 +34,8 @@ fn the_configuration_fails_open_and_names_our_kinds_alone() {
         }
     }
     resources.sort();
-    let mut ours: Vec<String> = crate::api::crds().into_iter().filter_map(|it| it.metadata.name).collect();
+    let mut ours: Vec<String> =
+        crate::api::cluster_crds().into_iter().filter_map(|it| it.metadata.name).collect();
     ours.sort();
     assert_eq!(resources, ours);
 }

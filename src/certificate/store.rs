@@ -41,10 +41,10 @@ impl fmt::Debug for Kept {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Somebody else wrote since they were loaded.
-    #[error("another replica has just written the webhook's certificates")]
+    #[error("another replica has just written the certificates")]
     Conflict,
     /// Anything else.
-    #[error("the webhook's certificates could not be {verb}")]
+    #[error("the certificates could not be {verb}")]
     Failed {
         /// `read` or `written`.
         verb: &'static str,

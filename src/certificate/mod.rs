@@ -1,10 +1,11 @@
-//! The webhook's certificates: made by itself, kept where every replica finds them, renewed before they end.
+//! Certificates of servers of ours: made by themselves, kept where every replica finds them, renewed before they end.
 //!
 //! An authority signs the serving certificate, and clients are given the authority. The serving certificate lives for 90 days
 //! and is renewed when 30 are left; the authority lives for ten years and is renewed long before a certificate could outlive
 //! it. Clients then get the new authority together with the old one, and get it before anything signed by it is served.
 
 mod issue;
+mod secret;
 mod store;
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,6 +19,7 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
+pub use secret::SharedSecret;
 pub use store::{Directory, Kept, Store, StoreError, StoreFuture};
 use tokio_util::sync::CancellationToken;
 
@@ -32,25 +34,25 @@ const MOST_CONFLICTS: usize = 5;
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// Making or signing.
-    #[error("a certificate of the webhook could not be made")]
+    #[error("a certificate could not be made")]
     Make(#[from] rcgen::Error),
     /// Using.
-    #[error("a certificate of the webhook could not be used")]
+    #[error("a certificate could not be used")]
     Use(#[from] rustls::Error),
     /// Reading what was kept.
-    #[error("a kept certificate of the webhook could not be read")]
+    #[error("a kept certificate could not be read")]
     Read(#[from] rustls::pki_types::pem::Error),
     /// Reckoning dates.
     #[error("the clock is out of range")]
     Clock(#[from] jiff::Error),
     /// Nobody could ever accept it.
-    #[error("the webhook has no name that a certificate could be for; give it a host or an address")]
+    #[error("the server has no name that a certificate could be for; give it a host or an address")]
     NoNames,
     /// Keeping.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Telling the API server.
-    #[error("the API server could not be told about the webhook's authority")]
+    /// Telling clients.
+    #[error("the API server could not be told about the authority of our certificates")]
     Publish(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -102,7 +104,7 @@ impl Certificates {
         Self::open_at(store, names, terraform_driver::clock::now).await
     }
 
-    pub(super) async fn open_at(
+    pub(crate) async fn open_at(
         store: Arc<dyn Store>,
         names: Vec<String>,
         now: fn() -> Timestamp,
@@ -137,7 +139,7 @@ impl Certificates {
                 Ok(()) => LOOK,
                 Err(error) => {
                     let source = std::error::Error::source(&error);
-                    tracing::warn!(%error, source, "the webhook's certificate was not looked after");
+                    tracing::warn!(%error, source, "a certificate was not looked after");
                     LOOK_AGAIN
                 }
             };
@@ -153,7 +155,7 @@ impl Certificates {
         let next = usable(&current(self.store.as_ref(), &self.names, (self.now)()).await?)?;
         publish(next.ca_bundle.clone()).await.map_err(CertificateError::Publish)?;
         if self.served.current().certificate != next.certificate {
-            tracing::info!("the webhook has a new certificate");
+            tracing::info!("there is a new certificate");
         }
         self.served.swap(next);
         Ok(())
@@ -168,7 +170,7 @@ async fn current(store: &dyn Store, names: &[String], now: Timestamp) -> Result<
             // Somebody may have put anything there. A new one is better than none.
             let issued = Issued::read(&kept).filter(|it| usable(it).is_ok() && it.is_whole());
             if issued.is_none() {
-                tracing::warn!("the kept certificate of the webhook cannot be read; a new one is made");
+                tracing::warn!("the kept certificate cannot be read; a new one is made");
             }
             issued
         });

@@ -22,7 +22,7 @@ const RENEWED_DAYS_BEFORE: i64 = 30;
 const AUTHORITY_DAYS: i64 = 3650;
 /// More than a certificate lives, so that none outlives its authority.
 const AUTHORITY_RENEWED_DAYS_BEFORE: i64 = 180;
-const AUTHORITY_NAME: &str = "capt webhook authority";
+const AUTHORITY_NAME: &str = "capt authority";
 
 const AUTHORITY: &str = "ca.crt";
 const AUTHORITY_KEY: &str = "ca.key";
@@ -187,7 +187,7 @@ fn certificate(
     names: &[String],
     now: Timestamp,
 ) -> Result<(String, Sensitive<String>, Timestamp), CertificateError> {
-    let (mut params, until) = params("capt webhook", names, CERTIFICATE_DAYS, now)?;
+    let (mut params, until) = params("capt", names, CERTIFICATE_DAYS, now)?;
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -1,4 +1,4 @@
-//! The certificates of the webhook in a Secret of our own namespace, for every replica.
+//! Certificates in a Secret, for every replica.
 //!
 //! Nobody overwrites what he has not seen: the first one creates the Secret, a later one replaces the very version that it
 //! read. Whoever is too late reads again, and takes what is there.
@@ -9,26 +9,28 @@ use futures::FutureExt as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::core::ObjectMeta;
 
-use crate::{
-    api::names,
-    k8s::{K8sError, Kube},
-    server::webhook::{Kept, Store, StoreError, StoreFuture},
-};
-
-/// Its name, also in `deploy/webhook`.
-pub(super) const NAME: &str = "capt-webhook-certificates";
+use super::{Kept, Store, StoreError, StoreFuture};
+use crate::k8s::{K8sError, Kube};
 
 /// The Secret, and what it was when it was read last.
 #[derive(Debug)]
-pub(super) struct SharedSecret {
+pub struct SharedSecret {
     kube: Kube,
-    namespace: String,
+    /// Its name, its namespace and its labels.
+    meta: ObjectMeta,
     seen: Mutex<Option<Secret>>,
 }
 
 impl SharedSecret {
-    pub(super) fn new(kube: Kube, namespace: &str) -> Self {
-        Self { kube, namespace: namespace.to_owned(), seen: Mutex::default() }
+    /// The Secret of this name, with this label if it has to be made.
+    pub fn new(kube: Kube, (namespace, name): (&str, &str), label: (&str, &str)) -> Self {
+        let meta = ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: Some([(label.0.to_owned(), label.1.to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        Self { kube, meta, seen: Mutex::default() }
     }
 
     fn seen(&self) -> Option<Secret> {
@@ -40,23 +42,13 @@ impl SharedSecret {
     }
 
     fn empty(&self) -> Secret {
-        let provider = (names::PROVIDER_LABEL.to_owned(), "infrastructure-capt".to_owned());
-        Secret {
-            metadata: ObjectMeta {
-                name: Some(NAME.to_owned()),
-                namespace: Some(self.namespace.clone()),
-                labels: Some([provider].into()),
-                ..ObjectMeta::default()
-            },
-            type_: Some("Opaque".to_owned()),
-            ..Secret::default()
-        }
+        Secret { metadata: self.meta.clone(), type_: Some("Opaque".to_owned()), ..Secret::default() }
     }
 
     async fn read(&self) -> Result<Option<Kept>, StoreError> {
         let found: Option<Secret> = self
             .kube
-            .get(Some(&self.namespace), NAME)
+            .get(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
             .await
             .map_err(|error| StoreError::Failed { verb: "read", source: error.into() })?;
         let kept = found.as_ref().map(texts);
