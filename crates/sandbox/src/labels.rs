@@ -1,0 +1,126 @@
+//! Labels, and who is selected by them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+/// Labels of an object.
+pub type Labels = BTreeMap<String, String>;
+
+/// `*` stands for any run of characters, `?` for exactly one, and everything else for itself. Selectors of EKS and the
+/// values of a group's match are written so.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // Where to resume when the run of the last star has to grow by one.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p + 1, t));
+                p += 1;
+            }
+            Some(one) if *one == '?' || *one == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                let Some((after, run)) = star else { return false };
+                p = after;
+                t = run + 1;
+                star = Some((after, t));
+            }
+        }
+    }
+    pattern[p..].iter().all(|one| *one == '*')
+}
+
+/// Whether all of `wanted` are there. Of nothing wanted, nothing is selected: that is what a Service means by it.
+pub fn has_all(wanted: &Labels, labels: &Labels) -> bool {
+    !wanted.is_empty() && wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// Whether a selector of a policy selects these labels. An empty one selects everything.
+pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
+    let exact = selector.match_labels.iter().flatten();
+    let expressions = selector.match_expressions.iter().flatten();
+    exact.into_iter().all(|(key, value)| labels.get(key) == Some(value))
+        && expressions.into_iter().all(|one| holds(one, labels))
+}
+
+fn holds(expression: &LabelSelectorRequirement, labels: &Labels) -> bool {
+    let value = labels.get(&expression.key);
+    let among = |value: &String| expression.values.iter().flatten().any(|it| it == value);
+    match expression.operator.as_str() {
+        "In" => value.is_some_and(among),
+        "NotIn" => !value.is_some_and(among),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        // The API server takes no other operator; one that is stored all the same selects nothing.
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[rstest]
+    #[case("cart", "cart", true)]
+    #[case("", "", true)]
+    #[case("", "a", false)]
+    #[case("*", "", true)]
+    #[case("*", "anything", true)]
+    #[case("cart-*", "cart-v2", true)]
+    #[case("cart-*", "cart-", true)]
+    #[case("cart-*", "cart", false)]
+    #[case("*-v2", "cart-v2", true)]
+    #[case("c*t*2", "cart-v2", true)]
+    #[case("?", "a", true)]
+    #[case("?", "", false)]
+    #[case("?", "ab", false)]
+    #[case("cart-v?", "cart-v2", true)]
+    #[case("*a*b", "xaxbx", false)]
+    #[case("**", "x", true)]
+    #[case("*?", "", false)]
+    #[case("*?", "x", true)]
+    #[case("a.c", "abc", false)]
+    #[case("[ab]", "a", false)]
+    #[case("A", "a", false)]
+    fn a_glob_matches_like_eks(#[case] pattern: &str, #[case] text: &str, #[case] expected: bool) {
+        assert_eq!(glob(pattern, text), expected);
+    }
+
+    #[rstest]
+    #[case(json!({}), true)]
+    #[case(json!({"matchLabels": {"app": "cart"}}), true)]
+    #[case(json!({"matchLabels": {"app": "cart", "tier": "web"}}), false)]
+    #[case(json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["cart", "x"]}]}), true)]
+    #[case(json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["cart"]}]}), false)]
+    #[case(json!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["web"]}]}), true)]
+    #[case(json!({"matchExpressions": [{"key": "tier", "operator": "Exists"}]}), false)]
+    #[case(json!({"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}), true)]
+    #[case(json!({"matchExpressions": [{"key": "app", "operator": "Gt", "values": ["1"]}]}), false)]
+    fn a_selector_selects_as_the_api_server_does(
+        #[case] selector: serde_json::Value,
+        #[case] expected: bool,
+    ) {
+        let selector: LabelSelector = serde_json::from_value(selector).unwrap();
+        assert_eq!(selects(&selector, &labels(&[("app", "cart")])), expected);
+    }
+
+    #[test]
+    fn a_service_without_a_selector_selects_nothing() {
+        let pod = labels(&[("app", "cart"), ("tier", "web")]);
+        assert!(!has_all(&Labels::new(), &pod));
+        assert!(has_all(&labels(&[("app", "cart")]), &pod));
+        assert!(!has_all(&labels(&[("app", "cart"), ("x", "y")]), &pod));
+    }
+}

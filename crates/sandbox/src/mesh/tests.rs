@@ -1,0 +1,230 @@
+use http::{HeaderMap, HeaderValue, Uri};
+use regex::Regex;
+use rstest::rstest;
+use sandbox_router::key::{Places, find};
+
+use super::*;
+
+const KEYS_TRIED: [&str; 6] = ["k1", "k2", "k3", "k-1", "a", "k3v9q0d1m2xza"];
+
+/// What the router finds in a header, and the keys whose expression matches it. A mesh joins lines by a comma.
+fn both(name: &'static str, lines: &[&str], writing: Writing) -> (Option<String>, Vec<&'static str>) {
+    let mut headers = HeaderMap::new();
+    for line in lines {
+        headers.append(name, HeaderValue::from_bytes(line.as_bytes()).unwrap());
+    }
+    let uri = Uri::from_static("/");
+    let found = find(&headers, &uri, &Places::default()).map(|it| it.key.into_owned());
+    let joined = lines.join(",");
+    let matching = KEYS_TRIED
+        .into_iter()
+        .filter(|key| Regex::new(&pattern::of_list(key, writing)).unwrap().is_match(&joined));
+    (found, matching.collect())
+}
+
+#[rstest]
+fn f10_a_mesh_and_the_router_agree_on_baggage(
+    #[values(
+        "sd-routing-key=k1",
+        "sd-sandbox=k1",
+        "a=b,sd-routing-key=k1,c=d",
+        "a=b , sd-routing-key=k1 , c=d",
+        "\tsd-routing-key\t=\tk1\t",
+        "sd-routing-key = k1",
+        "sd-routing-key=k1;ttl=3",
+        "sd-routing-key=k1 ; ttl = 3 ; secure",
+        "sd-routing-key=k1;sd-routing-key=k2",
+        "sd-routing-key=k1,sd-routing-key=k2",
+        "sd-sandbox=k2,sd-routing-key=k1",
+        "sd-routing-key=%6b1",
+        "sd-routing-key=%6B1",
+        "sd-routing-key=k%2D1",
+        "sd-routing-key=k%2d1",
+        "sd-routing-key=%6b%31",
+        "sd-routing-key=k1,",
+        ",sd-routing-key=k1",
+        ",,,sd-routing-key=k1,,",
+        "nonsense,sd-routing-key=k1",
+        "=x,sd-routing-key=k1",
+        "a=\"x\",sd-routing-key=k1",
+        "a b=c,sd-routing-key=k1",
+        "sd-routing-key=,sd-routing-key=k1",
+        "sd-routing-key=K1,sd-routing-key=k1",
+        "sd-routing-key=k 1,sd-sandbox=k2",
+        "sd-routing-key=%zz,sd-sandbox=k2",
+        "sd-routing-key=%ff,sd-sandbox=k2",
+        "sd-routing-key=%,sd-sandbox=k2",
+        "sd-routing-key=%6,sd-sandbox=k2",
+        "sd-routing-key=k1-,sd-sandbox=k2",
+        "sd-routing-key=-k1,sd-sandbox=k2",
+        "sd-routing-key=%2dk1,sd-sandbox=k2",
+        "sd-routing-key=k1%2D,sd-sandbox=k2",
+        "sd-routing-key=k1;p,sd-sandbox=k2",
+        "sd-routing-key=;p,sd-sandbox=k2",
+        "sd-routing-key;p=k1,sd-sandbox=k2",
+        "sd-routing-key,sd-sandbox=k2",
+        "sd-routing,sd-sandbox=k2",
+        "sd-,sd-sandbox=k2",
+        "s,sd-sandbox=k2",
+        "sd-x=k1,sd-sandbox=k2",
+        "sd-routing-key=\"k1\"",
+        "sd-routing-key=k1\\",
+        "sd-routing-key=-k1",
+        "sd-routing-key=k1-",
+        "sd-routing-key=k_1",
+        "sd-routing-key=k.1",
+        "sd-routing-key=%20k1",
+        "sd-routing-key",
+        "sd-routing-key k1",
+        "xsd-routing-key=k1",
+        "sd-routing-key-2=k1",
+        "SD-Routing-Key=k1",
+        "sd-routing-keyk1",
+        "other=sd-routing-key=k1",
+        "other=x;sd-routing-key=k1",
+        "other=sd-routing-key%3Dk1",
+        "",
+        " ",
+        ";",
+        "=",
+        ",=,;,",
+        "sd-routing-key=k1=k2",
+        "sd-routing-key==k1,sd-sandbox=k2",
+        "sd-sandbox=k3v9q0d1m2xza",
+        "userId=alice,serverNode=DF%2028,isProduction=false,sd-routing-key=k3v9q0d1m2xza;prop",
+        "sd-sandboxes=k1,sd-sandbox=a",
+        " sd-routing-key=k1",
+        "sd-routing-key=k1 k2,sd-sandbox=a",
+        "sd-routing-key=k1 ;x,sd-sandbox=a",
+        "sd-routing-key= ,sd-sandbox=a",
+        "sd-routing-key= ;x,sd-sandbox=a"
+    )]
+    value: &str,
+) {
+    let (found, matching) = both("baggage", &[value], Writing::Percent);
+    assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>());
+}
+
+#[rstest]
+fn f10_a_mesh_and_the_router_agree_on_tracestate(
+    #[values(
+        "sd-routing-key=k1",
+        "congo=t61rcWkgMzE,sd-routing-key=k1",
+        "tenant@vendor=x,sd-routing-key=k1",
+        "a/b=x , sd-routing-key=k1",
+        "sd-routing-key=%6b1",
+        "sd-routing-key=%6b1,sd-sandbox=k2",
+        "xsd-routing-key=k1",
+        "rojo=00-sd-routing-key=k1",
+        "sd-routing-key=k1;p",
+        "sd-routing-key=k1,sd-routing-key=k2",
+        "",
+        "sd-routing-key=k%2d1",
+        "rojo=00f067aa0ba902b7,sd-routing-key=k-1"
+    )]
+    value: &str,
+) {
+    let (found, matching) = both("tracestate", &[value], Writing::Plain);
+    assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>());
+}
+
+#[rstest]
+#[case(&["a=b", "sd-routing-key=k1"])]
+#[case(&["sd-routing-key=k1", "sd-routing-key=k2"])]
+#[case(&["sd-routing-key=", "sd-sandbox=k2"])]
+#[case(&["", "sd-sandbox=k2"])]
+fn f10_lines_are_one_list_for_both(#[case] lines: &[&str]) {
+    let (found, matching) = both("baggage", lines, Writing::Percent);
+    assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>());
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
+
+    /// Beyond the table: members that are nearly right.
+    #[test]
+    fn f10_a_mesh_and_the_router_agree_on_everything_near(
+        members in proptest::collection::vec("[ \t]{0,2}(sd-routing-key|sd-sandbox|sd-routing|s|x)?[ \t]{0,1}(=|;|)[ \t]{0,1}(k1|k2|a|-|%6b1|%2d|%7|K|k1-|k 1|\"|;p|)[ \t]{0,1}(;p)?", 0..5),
+    ) {
+        let value = members.join(",");
+        // What a header cannot hold is not asked.
+        if HeaderValue::from_bytes(value.as_bytes()).is_ok() {
+            let (found, matching) = both("baggage", &[&value], Writing::Percent);
+            proptest::prop_assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>(), "{:?}", value);
+        }
+    }
+}
+
+fn port(count: usize, headers: usize) -> Port {
+    let names = || (0..headers).map(|it| format!("x-tenant-{it}")).collect::<Vec<_>>();
+    let key = |it: usize| format!("k{it}");
+    Port {
+        namespace: "shop".into(),
+        service: "cart".into(),
+        port: 80,
+        keys: (0..count).map(|it| (key(it), Some((format!("cart-pr-{it}"), 80)))).collect(),
+        headers: (0..count).map(|it| (key(it), names())).collect(),
+    }
+}
+
+#[rstest]
+#[case(0, 0, 1)]
+#[case(1, 0, 1)]
+#[case(15, 0, 1)]
+#[case(16, 0, 2)]
+#[case(100, 0, 7)]
+#[case(100, 8, 10)]
+fn keys_are_spread_within_the_limits_and_one_shard_has_the_rest(
+    #[case] count: usize,
+    #[case] headers: usize,
+    #[case] expected: usize,
+) {
+    let shards = shards(&port(count, headers));
+    assert_eq!(shards.len(), expected);
+    let (mut rest, mut keys) = (0, 0);
+    for shard in &shards {
+        let rules = shard["spec"]["rules"].as_array().unwrap();
+        let matches = |rule: &Value| rule["matches"].as_array().map_or(1, Vec::len);
+        assert!(rules.len() <= 16 && rules.iter().map(matches).sum::<usize>() <= 128);
+        assert!(rules.iter().all(|it| matches(it) <= 64));
+        rest += rules.iter().filter(|it| it["matches"].is_null()).count();
+        keys += rules.iter().filter(|it| !it["matches"].is_null()).count();
+        assert_eq!(shard["spec"]["parentRefs"][0]["kind"], "Service");
+    }
+    assert_eq!((rest, keys), (1, count), "one rule for everybody else, and one for each key");
+    let names: std::collections::BTreeSet<_> =
+        shards.iter().map(|it| it["metadata"]["name"].to_string()).collect();
+    assert_eq!(names.len(), expected);
+}
+
+#[test]
+fn a_key_that_nobody_answers_has_a_rule_without_a_backend() {
+    let mut port = port(1, 0);
+    port.keys.insert("k0".into(), None);
+    let rules = shards(&port)[0]["spec"]["rules"].clone();
+    assert_eq!(rules[0]["backendRefs"], json!([]));
+    assert_eq!(rules[1]["backendRefs"][0]["name"], "cart");
+}
+
+#[test]
+fn a_kind_that_is_served_is_no_live_mesh_and_an_accepted_route_is() {
+    let route = |status: &str| json!({"status": {"parents": [{"parentRef": {"kind": "Service", "name": "x"}, "conditions": [{"type": "Accepted", "status": status}]}]}});
+    assert!(!is_live(&[]));
+    assert!(!is_live(&[json!({}), route("False")]));
+    assert!(is_live(&[route("False"), route("True")]));
+}
+
+#[test]
+fn somebody_elses_route_is_found_and_ours_is_not() {
+    let port = port(1, 0);
+    let theirs = json!({
+        "metadata": {"name": "canary", "namespace": "shop"},
+        "spec": {"parentRefs": [{"kind": "Service", "name": "cart"}]}
+    });
+    let ours = shards(&port);
+    assert_eq!(foreign(&port, &ours), None);
+    assert_eq!(foreign(&port, ours.iter().chain([&theirs])), Some("canary".to_owned()));
+    let mut elsewhere = theirs.clone();
+    elsewhere["metadata"]["namespace"] = json!("other");
+    assert_eq!(foreign(&port, &[elsewhere]), None);
+}

@@ -1,0 +1,64 @@
+//! Which sandboxes belong to a group.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::ResourceExt as _;
+
+use crate::{
+    api::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, Sandbox},
+    labels::{Labels, glob, selects},
+};
+
+/// The sandboxes that belong to a group, in the order of their names. One that is being deleted belongs to none.
+pub fn members<'a>(
+    group: &RouteGroup,
+    sandboxes: &[&'a Sandbox],
+    namespaces: &[&Namespace],
+) -> Vec<&'a Sandbox> {
+    let belongs = |sandbox: &&&Sandbox| {
+        sandbox.metadata.deletion_timestamp.is_none()
+            && matches(&group.spec.matches, sandbox.labels())
+            && is_in_reach(group, sandbox.metadata.namespace.as_deref(), namespaces)
+    };
+    let mut members: Vec<_> = sandboxes.iter().filter(belongs).copied().collect();
+    members.sort_by_key(|it| (it.metadata.namespace.clone(), it.metadata.name.clone()));
+    members
+}
+
+fn is_in_reach(group: &RouteGroup, namespace: Option<&str>, namespaces: &[&Namespace]) -> bool {
+    match group.spec.namespaces.from {
+        NamespaceScope::Same => group.metadata.namespace.as_deref() == namespace,
+        NamespaceScope::All => true,
+        NamespaceScope::Selector => {
+            let Some(selector) = &group.spec.namespaces.selector else { return false };
+            let found = namespaces.iter().find(|it| it.metadata.name.as_deref() == namespace);
+            found.is_some_and(|it| selects(selector, it.labels()))
+        }
+    }
+}
+
+/// Whether labels match. What a match does not say it does not match.
+fn matches(wanted: &Match, labels: &Labels) -> bool {
+    match wanted {
+        Match { label: Some(label), any: None, all: None } => has(label, labels),
+        Match { label: None, any: Some(any), all: None } => any.iter().any(|it| clause(it, labels)),
+        Match { label: None, any: None, all: Some(all) } => {
+            !all.is_empty() && all.iter().all(|it| clause(it, labels))
+        }
+        _ => false,
+    }
+}
+
+fn clause(wanted: &Clause, labels: &Labels) -> bool {
+    match wanted {
+        Clause { label: Some(label), any: None, all: None } => has(label, labels),
+        Clause { label: None, any: Some(any), all: None } => any.iter().any(|it| has(&it.label, labels)),
+        Clause { label: None, any: None, all: Some(all) } => {
+            !all.is_empty() && all.iter().all(|it| has(&it.label, labels))
+        }
+        _ => false,
+    }
+}
+
+fn has(wanted: &LabelMatch, labels: &Labels) -> bool {
+    labels.get(&wanted.key).is_some_and(|value| glob(&wanted.value, value))
+}

@@ -1,0 +1,222 @@
+//! What each sandbox overrides.
+
+use std::{collections::HashMap, sync::Arc};
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use kube::ResourceExt as _;
+use sandbox_router::table::{
+    AppProtocol, Backend, Gateway, Local, Otherwise, ServicePort, Target, Unavailable, When,
+};
+
+use super::{ByName, Objects, index::Index};
+use crate::api::{
+    DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec, Sandbox,
+};
+
+/// Who answers a port of a Service under a sandbox's key.
+#[derive(Debug)]
+pub(super) struct Override {
+    pub(super) at: ServicePort,
+    /// The workload that it stands in for, as `namespace/name`.
+    pub(super) baseline: String,
+    pub(super) made: Made,
+    /// The Service that leads there, if one does.
+    pub(super) service: Option<String>,
+    /// Where a consumer of queues finds it: the port of the container, and the Service that leads there.
+    pub(super) rule: Option<(u16, String)>,
+}
+
+/// Who answers.
+#[derive(Debug)]
+pub(super) enum Made {
+    /// Somebody.
+    Ready(Target),
+    /// Nobody yet.
+    Unready(Arc<Unavailable>),
+    /// The baseline, but the key is known.
+    Baseline,
+}
+
+/// What each sandbox overrides, by namespace and name.
+pub(super) struct Overrides<'a> {
+    all: ByName<'a, Vec<Override>>,
+}
+
+impl<'a> Overrides<'a> {
+    pub(super) fn new(objects: &Objects<'a>, index: &Index<'a>) -> Self {
+        let mut locals: ByName<'a, Vec<&'a LocalWorkload>> = HashMap::new();
+        for local in &objects.locals {
+            if local.metadata.deletion_timestamp.is_none() {
+                let namespace = local.metadata.namespace.as_deref().unwrap_or_default();
+                locals.entry((namespace, local.spec.sandbox_ref.name.as_str())).or_default().push(local);
+            }
+        }
+        let mut all = HashMap::new();
+        for sandbox in &objects.sandboxes {
+            let key = name(sandbox);
+            let own = locals.get(&key).map_or(&[][..], Vec::as_slice);
+            all.insert(key, of_sandbox(sandbox, own, index));
+        }
+        Self { all }
+    }
+
+    pub(super) fn of(&self, sandbox: &'a Sandbox) -> &[Override] {
+        self.all.get(&name(sandbox)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn name(sandbox: &Sandbox) -> (&str, &str) {
+    let metadata = &sandbox.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+fn of_sandbox(sandbox: &Sandbox, locals: &[&LocalWorkload], index: &Index<'_>) -> Vec<Override> {
+    let Some(status) = &sandbox.status else { return Vec::new() };
+    let mut all: Vec<Override> = Vec::new();
+    for fork in &status.forks {
+        // A fork that the spec no longer has goes away.
+        if let Some(spec) = sandbox.spec.forks.iter().find(|it| it.name() == fork.name) {
+            all.extend(of_fork(sandbox, &spec.fork_of.name, fork, index));
+        }
+    }
+    for local in locals {
+        of_local(sandbox, local, index, &mut all);
+    }
+    for one in &status.virtuals {
+        let Some(spec) = sandbox.spec.virtuals.iter().find(|it| it.name == one.name) else { continue };
+        let baseline = format!("{}/{}", name(sandbox).0, spec.workload.name);
+        for (service, port) in one.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port)))
+        {
+            let Some(at) = service_port(name(sandbox).0, &service.service, port.port) else { continue };
+            if all.iter().all(|it| it.at != at) {
+                let service = Some(service.service.clone());
+                all.push(Override {
+                    at,
+                    baseline: baseline.clone(),
+                    made: Made::Baseline,
+                    service,
+                    rule: None,
+                });
+            }
+        }
+    }
+    all
+}
+
+fn of_fork(sandbox: &Sandbox, baseline: &str, fork: &ForkStatus, index: &Index<'_>) -> Vec<Override> {
+    let (namespace, own) = name(sandbox);
+    let mut all = Vec::new();
+    for service in &fork.services {
+        let missing = service.missing_ports.iter().map(|port| (*port, None));
+        let ports = service.ports.iter().map(|it| (it.port, Some(it.target_port)));
+        for (port, target) in ports.chain(missing) {
+            let Some(at) = service_port(namespace, &service.from, port) else { continue };
+            let name = target.and_then(|_| index.port_name(namespace, &service.to, port));
+            let addresses = name.map(|it| index.addresses(namespace, &service.to, &it)).unwrap_or_default();
+            let made = if addresses.is_empty() {
+                let why = why_unready(fork, target.is_none());
+                Made::Unready(Unavailable::unready(namespace, own, why).into())
+            } else {
+                Made::Ready(Target::Backend(Backend::fork(namespace, own, addresses)))
+            };
+            let leading = target.map(|_| service.to.clone());
+            let rule = target.and_then(|it| u16::try_from(it).ok());
+            let rule = rule.map(|it| (it, format!("{}.{namespace}.svc", service.to)));
+            let baseline = format!("{namespace}/{baseline}");
+            all.push(Override { at, baseline, made, service: leading, rule });
+        }
+    }
+    all
+}
+
+fn why_unready(fork: &ForkStatus, is_missing: bool) -> String {
+    if is_missing {
+        return format!("the fork {} has no container with this port", fork.name);
+    }
+    if fork.message.is_empty() {
+        format!("the fork {} has no pod that is ready", fork.name)
+    } else {
+        format!("the fork {} has no pod that is ready: {}", fork.name, fork.message)
+    }
+}
+
+/// A local workload stands before the fork of the same baseline, if there is one.
+fn of_local(sandbox: &Sandbox, local: &LocalWorkload, index: &Index<'_>, all: &mut Vec<Override>) {
+    let Some(status) = &local.status else { return };
+    let namespace = name(sandbox).0;
+    for (service, port) in status.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port))) {
+        let mapping = local.spec.mappings.iter().find(|it| it.port == port.target_port);
+        let at = service_port(namespace, &service.service, port.port);
+        let (Some(mapping), Some(at)) = (mapping, at) else { continue };
+        if index.service(namespace, &service.service).is_none() {
+            continue;
+        }
+        let fork = all.iter().position(|it| it.at == at).map(|it| all.remove(it));
+        let baseline = format!("{namespace}/{}", local.spec.from.name);
+        if let Some(made) = target(local, mapping, fork.as_ref()) {
+            let made = Made::Ready(Target::Local(made.into()));
+            all.push(Override { at, baseline, made, service: None, rule: None });
+        }
+    }
+}
+
+fn target(local: &LocalWorkload, mapping: &Mapping, fork: Option<&Override>) -> Option<Local> {
+    let namespace = local.metadata.namespace.as_deref().unwrap_or_default();
+    let made = Local::new(namespace, &local.name_any(), u16::try_from(mapping.port).ok()?);
+    let made = made.speaks(protocol(mapping.app_protocol)).when(when(local.spec.over.as_ref()));
+    let made = made.otherwise(otherwise(local, fork));
+    Some(match gateway(local) {
+        Some(gateway) => made.behind(gateway),
+        None => made,
+    })
+}
+
+/// What answers while nobody is connected, and for what the local process leaves to others.
+fn otherwise(local: &LocalWorkload, fork: Option<&Override>) -> Otherwise {
+    let backend = fork.and_then(|it| match &it.made {
+        Made::Ready(target) => target.backend().cloned(),
+        Made::Unready(_) | Made::Baseline => None,
+    });
+    match (local.spec.disconnect_policy, backend) {
+        (DisconnectPolicy::Fork, Some(backend)) => Otherwise::Fork(backend),
+        // What falls through goes where it would have gone without the local process.
+        (DisconnectPolicy::Fail | DisconnectPolicy::Baseline, Some(backend)) if local.spec.over.is_some() => {
+            Otherwise::Fork(backend)
+        }
+        (DisconnectPolicy::Baseline, _) => Otherwise::Baseline,
+        (DisconnectPolicy::Fork | DisconnectPolicy::Fail, _) => Otherwise::Fail,
+    }
+}
+
+fn when(over: Option<&OverrideSpec>) -> When {
+    let Some(over) = over else { return When::Always };
+    if let Some(line) = &over.require_header
+        && let Some((name, value)) = line.split_once(':')
+        && let (Ok(name), Ok(value)) =
+            (HeaderName::try_from(name.to_ascii_lowercase()), HeaderValue::try_from(value.trim()))
+    {
+        return When::Header(name, value);
+    }
+    let codes = over.except_status.iter().flatten();
+    let codes = codes.filter_map(|it| StatusCode::from_u16(u16::try_from(*it).ok()?).ok());
+    When::ExceptStatus(codes.collect())
+}
+
+fn gateway(local: &LocalWorkload) -> Option<Gateway> {
+    let session = local.status.as_ref()?.session.as_ref()?;
+    let address = session.gateway_address.as_ref()?.parse().ok()?;
+    Some(Gateway { name: session.gateway.clone()?, address })
+}
+
+fn protocol(said: LocalProtocol) -> AppProtocol {
+    match said {
+        LocalProtocol::Http => AppProtocol::Http,
+        LocalProtocol::H2c => AppProtocol::H2c,
+        LocalProtocol::Grpc => AppProtocol::Grpc,
+        LocalProtocol::Tcp => AppProtocol::Tcp,
+    }
+}
+
+fn service_port(namespace: &str, service: &str, port: i32) -> Option<ServicePort> {
+    Some(ServicePort::new(namespace, service, u16::try_from(port).ok()?))
+}

@@ -1,0 +1,139 @@
+//! Workloads as JSON.
+//!
+//! A baseline may have fields that are younger than our types; reading it into them would drop these, and the fork would
+//! differ from it. Whatever the JSON looks like, nothing here panics: what is not there is empty.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::Value;
+
+use crate::{
+    api::{Sandbox, names},
+    digest::sha256,
+    labels::Labels,
+};
+
+/// The pod template of a workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Template<'a>(&'a Value);
+
+impl<'a> Template<'a> {
+    /// Of a Deployment.
+    pub fn of(workload: &'a Value) -> Self {
+        Self(&workload["spec"]["template"])
+    }
+
+    /// The labels of its pods.
+    pub fn labels(&self) -> Labels {
+        texts(&self.0["metadata"]["labels"])
+    }
+
+    /// What its pods are.
+    pub fn spec(&self) -> &'a Value {
+        &self.0["spec"]
+    }
+
+    /// Its containers, without those that run before.
+    pub fn containers(&self) -> impl Iterator<Item = &'a Value> {
+        list(&self.spec()["containers"])
+    }
+
+    /// The containers that run before.
+    pub fn init_containers(&self) -> impl Iterator<Item = &'a Value> {
+        list(&self.spec()["initContainers"])
+    }
+
+    /// All containers.
+    pub fn all_containers(&self) -> impl Iterator<Item = &'a Value> {
+        self.containers().chain(self.init_containers())
+    }
+
+    /// The number of a port that has a name.
+    pub fn named_port(&self, name: &str, protocol: &str) -> Option<i32> {
+        let ports = self.all_containers().flat_map(|it| list(&it["ports"]));
+        let mut named = ports.filter(|it| {
+            it["name"].as_str() == Some(name) && it["protocol"].as_str().unwrap_or("TCP") == protocol
+        });
+        named.find_map(|it| it["containerPort"].as_i64()).and_then(|it| i32::try_from(it).ok())
+    }
+}
+
+/// The items of a list, or nothing.
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// The texts of a map, or nothing.
+pub(crate) fn texts(value: &Value) -> Labels {
+    let fields = value.as_object().into_iter().flatten();
+    fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+/// The name of an object.
+pub(crate) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// A name as the value of a label: as it is if it fits, otherwise cut and made its own by a hash.
+pub(crate) fn label_value(name: &str) -> String {
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let begin: String = name.chars().take(54).collect();
+    format!("{}-{}", begin.trim_end_matches(['-', '.']), &sha256(name)[..8])
+}
+
+/// Whom a fork belongs to. Owners do not exist across clusters: there, labels and a finalizer do their work.
+pub(crate) fn owner(sandbox: &Sandbox) -> Option<OwnerReference> {
+    if sandbox.spec.cluster_ref.is_some() { None } else { sandbox.controller_owner_ref(&()) }
+}
+
+/// The labels that a fork's pods have of us.
+pub fn own_labels(id: &str, sandbox: &Sandbox, baseline: &str) -> Labels {
+    Labels::from([
+        (names::FORK_LABEL.to_owned(), id.to_owned()),
+        (names::SANDBOX_LABEL.to_owned(), sandbox.name_any()),
+        (names::BASELINE_LABEL.to_owned(), label_value(baseline)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_empty() {
+        for odd in [
+            json!(null),
+            json!([]),
+            json!({"spec": 1}),
+            json!({"spec": {"template": {"spec": {"containers": {}}}}}),
+        ] {
+            let template = Template::of(&odd);
+            assert!(template.labels().is_empty());
+            assert_eq!(template.all_containers().count(), 0);
+            assert_eq!(template.named_port("http", "TCP"), None);
+        }
+    }
+
+    #[test]
+    fn a_port_is_found_by_name_and_protocol() {
+        let ports = json!([{"name": "dns", "containerPort": 53, "protocol": "UDP"}, {"name": "dns", "containerPort": 5353}]);
+        let workload =
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "ports": ports}]}}}});
+        let template = Template::of(&workload);
+        assert_eq!(template.named_port("dns", "UDP"), Some(53));
+        assert_eq!(template.named_port("dns", "TCP"), Some(5353));
+        assert_eq!(template.named_port("http", "TCP"), None);
+    }
+
+    #[test]
+    fn a_long_name_fits_into_a_label() {
+        let long = "a".repeat(200);
+        assert_eq!(label_value("cart"), "cart");
+        assert_eq!(label_value(&long).len(), 63);
+        assert_ne!(label_value(&long), label_value(&format!("{long}b")));
+    }
+}
