@@ -40,6 +40,8 @@ pub enum Source {
     Custom,
     /// A parameter of the query.
     Query,
+    /// The host of a preview. Only a table knows those.
+    Preview,
 }
 
 /// A key and its place.

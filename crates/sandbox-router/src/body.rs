@@ -1,0 +1,59 @@
+//! The body of a request on its way through.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
+
+/// The body of a request. Nothing of it is copied.
+#[derive(Debug)]
+pub enum Body {
+    /// As it comes in.
+    Incoming(Incoming),
+    /// All of it at once; `None` when it was taken.
+    Whole(Option<Bytes>),
+}
+
+impl Body {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::Whole(None)
+    }
+
+    /// These bytes.
+    pub fn whole(bytes: Bytes) -> Self {
+        Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut *self {
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx),
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Whole(bytes) => bytes.is_none(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Incoming(incoming) => incoming.size_hint(),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! One request: who answers it, and how it gets there and back.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
+
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+
+use super::{
+    answer::{Answer, Refusal, Visit, is_grpc},
+    decide::{Asked, Decision, To, decide},
+    headers::{ROUTE, add_forwarded_for, inject, strip_hop_by_hop, wants_upgrade},
+    local,
+    origin::{Origin, Place},
+    upgrade::{self, Joint},
+    upstream,
+    worker::Worker,
+};
+use crate::{
+    body::Body,
+    locals::BoxError,
+    proxy::io::Notes,
+    table::{Kind, Route, Table, Target},
+};
+
+/// A caller's connection, as its requests see it.
+pub(super) struct Caller {
+    pub(super) worker: Arc<Worker>,
+    pub(super) origin: Arc<Origin>,
+    /// The caller's address.
+    pub(super) peer: HeaderValue,
+    /// Of a connection that speaks HTTP/1.
+    pub(super) notes: Option<Arc<Notes>>,
+    /// The other end of an upgrade, until this end is ready for it.
+    pub(super) joint: parking_lot::Mutex<Option<Joint>>,
+}
+
+/// Answers one request. An error resets the stream with the reason that the other side gave.
+pub(super) async fn forward(
+    caller: Arc<Caller>,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, BoxError> {
+    let since = Instant::now();
+    if let Some(notes) = &caller.notes {
+        notes.begin();
+    }
+    let to_grpc = is_grpc(&request);
+    let table = caller.worker.shared.table.load_full();
+    let route = match find(&caller, &table, &request) {
+        Ok(route) => route,
+        Err(refusal) => {
+            if let Some(notes) = &caller.notes {
+                notes.end();
+            }
+            return Ok(refusal.answer(to_grpc));
+        }
+    };
+    let Place { route, is_leaving } = route;
+    let decision = decide(Asked { headers: request.headers(), uri: request.uri() }, &table, &route);
+    drop(table);
+    let (kind, name) = named(&decision.to);
+    let visit = Visit::new(Arc::clone(&route), kind, since, caller.notes.clone());
+    if decision.unknown {
+        route.meter().unknown_key();
+    }
+    let version = request.version();
+    let mut response = match send(&caller, &route, decision, request).await {
+        Ok(response) => response,
+        Err(Trouble::Refused(refusal)) => refusal.answer(to_grpc),
+        Err(Trouble::Reset(error)) => return Err(error),
+    };
+    *response.version_mut() = if version == Version::HTTP_2 { version } else { Version::HTTP_11 };
+    if caller.worker.shared.settings.show_route {
+        let name = response.body_mut().take_giver().unwrap_or(name);
+        response.headers_mut().insert(ROUTE, name);
+    }
+    let is_leaving = is_leaving || caller.worker.shared.retired.load(Ordering::Relaxed);
+    if is_leaving && version != Version::HTTP_2 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response.map(|answer| answer.of(visit)))
+}
+
+/// Why there is no answer of anybody else.
+pub(super) enum Trouble {
+    /// The router answers.
+    Refused(Refusal),
+    /// The other side reset the stream, and so do we.
+    Reset(BoxError),
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// The route that a request came in for.
+fn find(caller: &Caller, table: &Arc<Table>, request: &Request<Incoming>) -> Result<Place, Refusal> {
+    if request.method() == Method::CONNECT {
+        let message = "the router is no proxy that could be asked for tunnels";
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "connect", message));
+    }
+    caller.origin.place(table, Asked { headers: request.headers(), uri: request.uri() })
+}
+
+fn named(to: &To) -> (Kind, HeaderValue) {
+    match to {
+        To::Baseline(backend) => (Kind::Baseline, backend.name().clone()),
+        To::Override(target) => (target.kind(), target.name().clone()),
+    }
+}
+
+async fn send(
+    caller: &Arc<Caller>,
+    route: &Arc<Route>,
+    decision: Decision,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Trouble> {
+    let Decision { to, inject: key, unknown: _ } = decision;
+    let (mut parts, incoming) = request.into_parts();
+    let is_single = parts.version != Version::HTTP_2;
+    let upgrades = is_single && wants_upgrade(&parts.headers);
+    strip_hop_by_hop(&mut parts.headers, upgrades);
+    add_forwarded_for(&mut parts.headers, &caller.peer);
+    if let Some(key) = &key {
+        inject(&mut parts.headers, key);
+    }
+    if is_single {
+        parts.version = Version::HTTP_11;
+        if !parts.headers.contains_key(http::header::HOST) {
+            let name = format!("{}.{}", route.service().name(), route.service().namespace());
+            parts.headers.insert(
+                http::header::HOST,
+                HeaderValue::try_from(name).unwrap_or_else(|_| HeaderValue::from_static("unknown")),
+            );
+        }
+    }
+    let request = Request::from_parts(parts, Body::Incoming(incoming));
+    match to {
+        To::Baseline(backend) | To::Override(Target::Backend(backend)) if upgrades => {
+            upgrade::to_pods(caller, &backend, request).await
+        }
+        To::Baseline(backend) | To::Override(Target::Backend(backend)) => {
+            upstream::send(&caller.worker, &backend, request).await
+        }
+        To::Override(Target::Unavailable(it)) => {
+            let mut refusal = Refusal::unavailable("unavailable", it.message());
+            refusal.error = it.error().clone();
+            Err(refusal.into())
+        }
+        To::Override(Target::Local(it)) => local::send(caller, route, &it, request, upgrades).await,
+    }
+}

@@ -1,0 +1,135 @@
+//! Headers that are between two neighbours, and headers that a proxy adds.
+
+use std::net::IpAddr;
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CONNECTION, TE, TRANSFER_ENCODING, UPGRADE},
+};
+
+use crate::table::Key;
+
+/// Who gave an answer.
+pub(super) const ROUTE: HeaderName = HeaderName::from_static("x-sandbox-route");
+/// Why there is no answer.
+pub(super) const ERROR: HeaderName = HeaderName::from_static("x-sandbox-error");
+/// The request was handed on by another router.
+pub(super) const HOP: HeaderName = HeaderName::from_static("x-sandbox-hop");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Whether a request asks for another protocol on its connection. `h2c` is not one: with it, all later requests of the
+/// connection would follow the first.
+pub(super) fn wants_upgrade(headers: &HeaderMap) -> bool {
+    let Some(to) = headers.get(UPGRADE) else { return false };
+    !to.as_bytes().eq_ignore_ascii_case(b"h2c") && connection_names(headers, "upgrade")
+}
+
+/// Whether `Connection` names something.
+fn connection_names(headers: &HeaderMap, name: &str) -> bool {
+    let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|token| token.trim().eq_ignore_ascii_case(name))
+}
+
+/// Takes out what is meant for the neighbour alone. `keep_upgrade` leaves what an upgrade needs.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap, keep_upgrade: bool) {
+    if headers.contains_key(CONNECTION) {
+        strip_named(headers, keep_upgrade);
+    }
+    headers.remove(KEEP_ALIVE);
+    headers.remove(PROXY_CONNECTION);
+    if !keep_upgrade && headers.remove(UPGRADE).is_some() {
+        headers.remove(HTTP2_SETTINGS);
+    }
+    // The only transfer coding that may be named here is one that is undone on this side.
+    headers.remove(TRANSFER_ENCODING);
+    if let Some(te) = headers.get(TE)
+        && te != "trailers"
+    {
+        let trailers = te.to_str().is_ok_and(|te| te.split(',').any(|it| it.trim() == "trailers"));
+        headers.remove(TE);
+        if trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+        }
+    }
+}
+
+/// What `Connection` names, and itself.
+fn strip_named(headers: &mut HeaderMap, keep_upgrade: bool) {
+    let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    let tokens = lines.flat_map(|line| line.split(','));
+    let names = tokens.filter_map(|token| token.trim().parse::<HeaderName>().ok());
+    // Nobody may have these removed by naming them.
+    let kept = [http::header::HOST, http::header::CONTENT_LENGTH, UPGRADE, TE, CONNECTION];
+    let gone = names.filter(|name| !kept.contains(name)).collect::<Vec<_>>();
+    for name in gone {
+        headers.remove(name);
+    }
+    headers.remove(CONNECTION);
+    if keep_upgrade {
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    }
+}
+
+/// Says on whose behalf a request is made.
+pub(super) fn add_forwarded_for(headers: &mut HeaderMap, peer: &HeaderValue) {
+    use http::header::Entry;
+    match headers.entry(FORWARDED_FOR) {
+        Entry::Vacant(vacant) => {
+            vacant.insert(peer.clone());
+        }
+        Entry::Occupied(mut before) => {
+            let lines = before.iter().map(HeaderValue::as_bytes).chain([peer.as_bytes()]);
+            let all = lines.collect::<Vec<_>>().join(&b", "[..]);
+            if let Ok(value) = HeaderValue::from_bytes(&all) {
+                before.insert(value);
+            }
+        }
+    }
+}
+
+/// An address as headers have it.
+pub(super) fn address(peer: IpAddr) -> HeaderValue {
+    // Addresses of IPv4 that come in through IPv6 are shown as what they are.
+    let text = peer.to_canonical().to_string();
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
+}
+
+/// Gives a request the key of a preview. What others put there stays; tracers throw `tracestate` away where there is no
+/// `traceparent`, so that there is one.
+pub(super) fn inject(headers: &mut HeaderMap, key: &Key) {
+    let member = format!("sd-routing-key={}", key.as_str());
+    let baggage = joined(headers, &BAGGAGE).map_or_else(|| member.clone(), |all| format!("{all},{member}"));
+    let tracestate =
+        joined(headers, &TRACESTATE).map_or_else(|| member.clone(), |all| tracestate_with(&member, &all));
+    for (name, value) in [(BAGGAGE, baggage), (TRACESTATE, tracestate)] {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+    if !headers.contains_key(TRACEPARENT) {
+        let (trace, span) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
+        // Not sampled: nobody asked for a trace.
+        if let Ok(value) = HeaderValue::try_from(format!("00-{trace}-{}-00", &span[..16])) {
+            headers.insert(TRACEPARENT, value);
+        }
+    }
+}
+
+/// Members that were added last come first, and 32 are the most.
+fn tracestate_with(member: &str, others: &str) -> String {
+    let others = others.split(',').map(str::trim).filter(|it| !it.is_empty());
+    [member].into_iter().chain(others).take(32).collect::<Vec<_>>().join(",")
+}
+
+/// All lines of a header as one, unless there are none.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    let all = lines.filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join(",");
+    Some(all).filter(|all| !all.is_empty())
+}

@@ -1,0 +1,229 @@
+//! Connections to pods, of one worker.
+//!
+//! Contract: a connection is lent to one request at a time (HTTP/1.1) or shared (HTTP/2). Idle ones are closed before the
+//! other side does it: Node closes after five seconds, and a request that meets that is lost. Those to addresses that
+//! no route has any more are dropped.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use parking_lot::Mutex;
+
+use super::{dial::Dial, settings::Settings};
+use crate::body::Body;
+
+/// How often idle connections are looked at. Their age is counted in looks: a clock for each request would cost more than
+/// the rest of the pool.
+pub(super) const LOOK: Duration = Duration::from_millis(500);
+/// How many looks a connection of HTTP/1.1 may be idle for: 3.5 s.
+const IDLE: u32 = 7;
+/// How long one of HTTP/2 may be: there the other side says goodbye before it closes.
+const IDLE_SHARED: Duration = Duration::from_mins(1);
+
+/// How many requests share a connection: the least that HTTP/2 advises servers to take.
+const STREAMS: usize = 100;
+
+/// A connection that speaks HTTP/1.1.
+pub(super) type Single = http1::SendRequest<Body>;
+
+/// A connection that speaks HTTP/2.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) sender: http2::SendRequest<Body>,
+    streams: Arc<AtomicUsize>,
+    since: Instant,
+}
+
+/// One request on a shared connection; counts as long as it lives.
+#[derive(Debug)]
+pub(super) struct Stream(Arc<AtomicUsize>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Connections to pods, of one worker.
+pub(super) struct Pool {
+    dial: Dial,
+    builder: http1::Builder,
+    state: Mutex<State>,
+    /// Held while a shared connection is opened, so that many who need one open one.
+    opening: Mutex<HashMap<SocketAddr, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Each with the look after which it came back.
+    single: HashMap<SocketAddr, Vec<(Single, u32)>>,
+    shared: HashMap<SocketAddr, Vec<Shared>>,
+    /// Those that some route has.
+    known: HashSet<SocketAddr>,
+    looks: u32,
+}
+
+/// A connection of HTTP/1.1 that goes back when its answer is read to the end.
+pub(super) struct Lease {
+    pool: Arc<Pool>,
+    to: SocketAddr,
+    sender: Single,
+}
+
+impl Lease {
+    /// The answer is read to the end.
+    pub(super) fn give_back(self) {
+        let Self { pool, to, sender } = self;
+        if sender.is_closed() {
+            return;
+        }
+        let mut state = pool.state.lock();
+        if state.known.contains(&to) {
+            let looks = state.looks;
+            state.single.entry(to).or_default().push((sender, looks));
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(settings: &Settings) -> Arc<Self> {
+        let limits = &settings.limits;
+        let mut builder = http1::Builder::new();
+        builder.max_headers(limits.head_lines).max_buf_size(limits.head_bytes.max(8192));
+        Arc::new(Self {
+            dial: Dial::of(settings),
+            builder,
+            state: Mutex::default(),
+            opening: Mutex::default(),
+        })
+    }
+
+    /// An idle connection that seems to live.
+    pub(super) fn idle(&self, to: SocketAddr) -> Option<Single> {
+        let mut state = self.state.lock();
+        let looks = state.looks;
+        let all = state.single.get_mut(&to)?;
+        let mut at = all.len();
+        while at > 0 {
+            at -= 1;
+            let (sender, since) = &all[at];
+            if sender.is_closed() || looks.wrapping_sub(*since) > IDLE {
+                all.swap_remove(at);
+            } else if sender.is_ready() {
+                return Some(all.swap_remove(at).0);
+            }
+        }
+        None
+    }
+
+    /// A new connection of HTTP/1.1.
+    pub(super) async fn open(&self, to: SocketAddr) -> io::Result<Single> {
+        let stream = self.dial.pod(to).await?;
+        let (sender, connection) =
+            self.builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%to, %error, "a connection to a pod ended");
+            }
+        });
+        Ok(sender)
+    }
+
+    /// For the answer's body.
+    pub(super) fn lease(self: &Arc<Self>, to: SocketAddr, sender: Single) -> Lease {
+        Lease { pool: Arc::clone(self), to, sender }
+    }
+
+    /// A shared connection with room for one more request, new if there is none; and whether it is new.
+    pub(super) async fn share(&self, to: SocketAddr) -> io::Result<(Shared, Stream, bool)> {
+        if let Some((shared, stream)) = self.room(to) {
+            return Ok((shared, stream, false));
+        }
+        let opening = Arc::clone(self.opening.lock().entry(to).or_default());
+        let _mine = opening.lock().await;
+        if let Some((shared, stream)) = self.room(to) {
+            return Ok((shared, stream, false));
+        }
+        let stream = self.dial.pod(to).await?;
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(256 * 1024)
+            .initial_connection_window_size(1024 * 1024)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(io::Error::other)?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%to, %error, "a connection to a pod ended");
+            }
+        });
+        let shared = Shared { sender, streams: Arc::new(AtomicUsize::new(1)), since: Instant::now() };
+        let stream = Stream(Arc::clone(&shared.streams));
+        let mut state = self.state.lock();
+        if state.known.contains(&to) {
+            state.shared.entry(to).or_default().push(shared.clone());
+        }
+        Ok((shared, stream, true))
+    }
+
+    fn room(&self, to: SocketAddr) -> Option<(Shared, Stream)> {
+        let mut state = self.state.lock();
+        let all = state.shared.get_mut(&to)?;
+        all.retain(|it| !it.sender.is_closed());
+        let free = |it: &&mut Shared| it.sender.is_ready() && it.streams.load(Ordering::Relaxed) < STREAMS;
+        let shared = all.iter_mut().find(free)?;
+        shared.since = Instant::now();
+        shared.streams.fetch_add(1, Ordering::Relaxed);
+        Some((shared.clone(), Stream(Arc::clone(&shared.streams))))
+    }
+
+    /// A shared connection turned out to be dead.
+    pub(super) fn forget(&self, to: SocketAddr, dead: &Shared) {
+        if let Some(all) = self.state.lock().shared.get_mut(&to) {
+            all.retain(|it| !Arc::ptr_eq(&it.streams, &dead.streams));
+        }
+    }
+
+    /// Closes what has been idle for too long.
+    pub(super) fn sweep(&self) {
+        let mut state = self.state.lock();
+        state.looks = state.looks.wrapping_add(1);
+        let looks = state.looks;
+        state.single.retain(|_, all| {
+            all.retain(|(sender, since)| !sender.is_closed() && looks.wrapping_sub(*since) <= IDLE);
+            !all.is_empty()
+        });
+        state.shared.retain(|_, all| {
+            all.retain(|it| {
+                let used = it.streams.load(Ordering::Relaxed) > 0 || it.since.elapsed() <= IDLE_SHARED;
+                !it.sender.is_closed() && used
+            });
+            !all.is_empty()
+        });
+    }
+
+    /// From now on only these addresses are somebody's. Requests under way are left to end.
+    pub(super) fn keep(&self, known: HashSet<SocketAddr>) {
+        let mut state = self.state.lock();
+        self.opening.lock().retain(|to, _| known.contains(to));
+        state.single.retain(|to, _| known.contains(to));
+        state.shared.retain(|to, _| known.contains(to));
+        state.known = known;
+    }
+
+    /// Idle connections of HTTP/1.1, and connections of HTTP/2.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        let (single, shared) = (state.single.values(), state.shared.values());
+        (single.map(Vec::len).sum(), shared.map(Vec::len).sum())
+    }
+}

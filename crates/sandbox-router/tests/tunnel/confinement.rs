@@ -1,0 +1,42 @@
+//! The agent dials what its own command line named, whatever anybody asks of it.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use sandbox_router::tunnel::gateway::Failure;
+
+use crate::{
+    app::App,
+    rig::{PORT, Rig, cart, get},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_was_not_confirmed_is_not_dialled() {
+    let (rig, app, other) = (Rig::start().await, App::start("cart").await, App::start("private").await);
+    let _agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    let port = other.address.port();
+    let failure = rig.gateway.request(&cart(), port, get("/hello/x")).await.unwrap_err();
+    assert_eq!(failure, Failure::NotMapped(port));
+    assert_eq!(rig.gateway.connect(&cart(), port).await.unwrap_err(), Failure::NotMapped(port));
+    assert_eq!(other.state.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_names_another_host_goes_to_the_mapping_all_the_same() {
+    let (rig, app, other) = (Rig::start().await, App::start("cart").await, App::start("private").await);
+    let _agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    let uri = format!("http://{}/hello/x", other.address);
+    let request = http::Request::get(uri).body(http_body_util::Empty::new()).unwrap();
+    let answer = rig.gateway.request(&cart(), PORT, request).await.unwrap();
+    let text = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
+    assert!(text.starts_with(b"cart "), "{text:?}");
+    assert_eq!(other.state.connections.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn http_is_not_sent_to_a_port_of_bytes() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    let _agent = rig.ann(&[format!("{PORT}={}/tcp", app.to_local())]).await;
+    assert!(matches!(rig.get("/hello/x").await.unwrap_err(), Failure::Unreachable(_)));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(app.state.requests.load(Ordering::SeqCst), 0);
+}

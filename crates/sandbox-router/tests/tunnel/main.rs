@@ -1,0 +1,23 @@
+//! The tunnel as a whole: real sockets, real applications, agents as tasks and as processes that are stopped and killed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what goes wrong here fails a test"
+)]
+
+mod admission;
+mod app;
+mod cable;
+mod confinement;
+mod fairness;
+mod narrow;
+mod process;
+mod protocols;
+mod proxied;
+mod recovery;
+mod rig;
+#[path = "../proxy/support.rs"]
+#[allow(dead_code, clippy::disallowed_methods, reason = "the proxy's own tests use the rest of it")]
+mod support;

@@ -1,0 +1,253 @@
+//! Whatever breaks, traffic flows again soon after the path is back, and nobody waits for the dead.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nix::sys::signal::Signal;
+use sandbox_router::tunnel::{
+    Times, Workload,
+    agent::{Config, State},
+    gateway::{Failure, Gateway, Phase},
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    app::App,
+    cable::Cable,
+    process::Process,
+    rig::{PORT, People, Rig, Running, alert, cart, config, get, quick},
+};
+
+/// How long laptops sleep and networks are away: short here, as long as in life with `TUNNEL_OUTAGE_SECONDS` (`make
+/// soak-sandbox`).
+#[expect(clippy::disallowed_methods, reason = "how long is the caller's choice")]
+fn outage() -> Duration {
+    let seconds = std::env::var("TUNNEL_OUTAGE_SECONDS").ok().and_then(|it| it.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1))
+}
+
+/// Traffic is back soon; on an idle machine that is less than two seconds.
+const SOON: Duration = Duration::from_secs(15);
+
+async fn flows_again(rig: &Rig) -> Duration {
+    let since = Instant::now();
+    assert!(rig.text("/hello/x").await.starts_with("cart "), "another application answers");
+    let took = since.elapsed();
+    assert!(took < SOON, "it took {took:?}");
+    took
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f14_an_agent_that_was_stopped_is_found_dead_and_comes_back_when_it_goes_on() {
+    let (rig, app) = (Rig::with(alert()).await, App::start("cart").await);
+    rig.people.grace(outage() + Duration::from_mins(2));
+    let agent = Process::start(rig.address, &format!("{PORT}={}", app.to_local()));
+    rig.until_connected().await;
+    assert!(rig.text("/hello/x").await.starts_with("cart "));
+    agent.signal(Signal::SIGSTOP);
+    let since = Instant::now();
+    let view = rig.until(|it| it.phase == Phase::Reconnecting).await;
+    let took = since.elapsed();
+    assert!(took < rig.times.dead + SOON, "half-open for {took:?}");
+    assert_eq!(view.why.as_deref(), Some("nothing was heard of it"));
+    tokio::time::sleep(outage()).await;
+    agent.signal(Signal::SIGCONT);
+    let took = flows_again(&rig).await;
+    println!("after SIGCONT traffic flows again in {took:?}");
+    assert_eq!(rig.until(|it| it.phase == Phase::Connected).await.epoch, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f14_an_agent_that_was_killed_is_noticed_at_once_and_a_new_one_takes_its_place() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    let agent = Process::start(rig.address, &format!("{PORT}={}", app.to_local()));
+    rig.until_connected().await;
+    agent.signal(Signal::SIGKILL);
+    rig.until(|it| it.phase == Phase::Reconnecting).await;
+    let _next = Process::start(rig.address, &format!("{PORT}={}", app.to_local()));
+    flows_again(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f14_a_network_that_was_cut_is_noticed_on_both_sides_and_used_again_when_it_is_back() {
+    let (rig, app) = (Rig::with(alert()).await, App::start("cart").await);
+    rig.people.grace(outage() + Duration::from_mins(2));
+    let cable = Cable::to(rig.address).await;
+    let mappings = [format!("{PORT}={}", app.to_local())];
+    let mut agent = Running::start(rig.config("ann-1", &mappings), "ann", cable.address);
+    rig.until_connected().await;
+    assert!(rig.text("/hello/x").await.starts_with("cart "));
+    cable.cut();
+    rig.until(|it| it.phase == Phase::Reconnecting).await;
+    agent.until(|it| it.state != State::Connected).await;
+    tokio::time::sleep(outage()).await;
+    cable.mend();
+    let took = flows_again(&rig).await;
+    println!("after the cut traffic flows again in {took:?}");
+    assert!(agent.until(|it| it.state == State::Connected).await.connections >= 2);
+}
+
+/// A gateway in a runtime of its own, which dies with all its sockets and says goodbye to nobody.
+struct Mortal {
+    gateway: Arc<Gateway>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Mortal {
+    async fn start(address: SocketAddr) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let people = Arc::new(People::default());
+        people.allow("ann");
+        let gateway = Gateway::new(people, quick());
+        let served = Arc::clone(&gateway);
+        let bound = runtime.spawn(async move {
+            let listener = TcpListener::bind(address).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(served.serve(listener, None, CancellationToken::new()));
+            address
+        });
+        bound.await.unwrap();
+        Self { gateway, runtime: Some(runtime) }
+    }
+
+    async fn answers(&self) -> bool {
+        let limit = Instant::now() + Duration::from_mins(1);
+        while Instant::now() < limit {
+            if self.gateway.request(&cart(), PORT, get("/hello/x")).await.is_ok() {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        false
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f14_a_gateway_that_was_killed_is_found_again_and_epochs_go_on() {
+    let app = App::start("cart").await;
+    let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let first = Mortal::start(address).await;
+    let mappings = [format!("{PORT}={}", app.to_local())];
+    let mut agent = Running::start(config(&quick(), "ann-1", &mappings), "ann", address);
+    assert!(first.answers().await);
+    drop(first);
+    agent.until(|it| it.state != State::Connected).await;
+    tokio::time::sleep(outage()).await;
+    let second = Mortal::start(address).await;
+    assert!(second.answers().await);
+    assert_eq!(second.gateway.session(&cart()).unwrap().epoch, 2);
+}
+
+fn impatient() -> Times {
+    Times { wait: Duration::from_millis(300), ..quick() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_waits_for_an_agent_that_is_coming_back_but_not_for_ever() {
+    let (rig, app) = (Rig::with(impatient()).await, App::start("cart").await);
+    let agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    drop(agent);
+    rig.until(|it| it.phase == Phase::Reconnecting).await;
+    let failure = rig.get("/hello/x").await.unwrap_err();
+    assert_eq!(failure, Failure::Reconnecting);
+    assert_eq!(failure.status(), 503);
+    assert!(failure.retry_after().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_than_sixty_four_requests_wait() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    let mappings = [format!("{PORT}={}", app.to_local())];
+    let agent = rig.ann(&mappings).await;
+    drop(agent);
+    rig.until(|it| it.phase == Phase::Reconnecting).await;
+    let mut asked = JoinSet::new();
+    for _ in 0..100 {
+        let gateway = Arc::clone(&rig.gateway);
+        asked.spawn(async move { gateway.request(&cart(), PORT, get("/hello/x")).await.map(drop) });
+    }
+    for _ in 0..36 {
+        assert_eq!(asked.join_next().await.unwrap().unwrap(), Err(Failure::Reconnecting));
+    }
+    let _back = Running::start(rig.config("ann-1", &mappings), "ann", rig.address);
+    while let Some(answer) = asked.join_next().await {
+        assert_eq!(answer.unwrap(), Ok(()), "one that waited was not served");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_time_of_grace_nobody_waits() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    rig.people.grace(Duration::from_millis(100));
+    let agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    drop(agent);
+    let view = rig.until(|it| it.phase == Phase::Disconnected).await;
+    assert!(view.why.is_some());
+    let since = Instant::now();
+    assert_eq!(rig.get("/hello/x").await.unwrap_err(), Failure::Disconnected);
+    assert!(since.elapsed() < rig.times.wait, "it waited");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_an_agent_whose_user_ended_it() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    let mut agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    // The gateway knows of a connection a moment earlier than its agent.
+    agent.until(|it| it.state == State::Connected).await;
+    agent.stop.cancel();
+    let view = rig.until(|it| it.phase == Phase::Disconnected).await;
+    assert_eq!(view.why.as_deref(), Some("ann left"));
+    (&mut agent.task).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_machines_are_served_by_one_gateway() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    let mappings = [format!("{PORT}={}", app.to_local())];
+    let workload = |number: usize| Workload::new("shop", &format!("cart-{number}"));
+    let mut agents = Vec::new();
+    for number in 0..200 {
+        rig.people.allow_to("ann", workload(number));
+        // Two hundred agents look at one application: once in a while is enough.
+        let times = Times { probe: Duration::from_secs(5), ..quick() };
+        let config = Config { workload: workload(number), ..config(&times, &number.to_string(), &mappings) };
+        agents.push(Running::start(config, "ann", rig.address));
+    }
+    for agent in &mut agents {
+        agent.until(|it| it.state == State::Connected).await;
+    }
+    for number in 0..200 {
+        let answer = rig.gateway.request(&workload(number), PORT, get("/hello/x")).await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+    assert_eq!(rig.gateway.sessions().len(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_begins_before_its_gateway_does_and_never_gives_up() {
+    let app = App::start("cart").await;
+    let free = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mappings = [format!("{PORT}={}", app.to_local())];
+    let mut agent = Running::start(config(&quick(), "ann-1", &mappings), "ann", address);
+    agent.until(|it| matches!(&it.state, State::Waiting { why, .. } if why.contains("cannot reach"))).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let gateway = Mortal::start(address).await;
+    assert!(gateway.answers().await);
+}
