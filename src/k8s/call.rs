@@ -91,6 +91,12 @@ impl Kube {
         self
     }
 
+    /// The same manners with another API server.
+    #[must_use]
+    pub fn towards(&self, client: Client) -> Self {
+        Self { client, ..self.clone() }
+    }
+
     /// The client itself, for watches: they last, and have timeouts of their own.
     pub fn client(&self) -> &Client {
         &self.client
@@ -134,7 +140,30 @@ impl Kube {
         K: Resource + DeserializeOwned + Clone,
         K::DynamicType: Default,
     {
-        self.pages::<K, K>(namespace, labels, Request::list).await
+        let params = ListParams { label_selector: some(labels), ..ListParams::default() };
+        self.pages::<K, K>(namespace, params, Request::list).await
+    }
+
+    /// All objects of a kind whose fields are like this, as in `kubectl --field-selector`.
+    pub async fn list_by_field<K>(&self, namespace: Option<&str>, fields: &str) -> Result<Vec<K>, K8sError>
+    where
+        K: Resource + DeserializeOwned + Clone,
+        K::DynamicType: Default,
+    {
+        let params = ListParams { field_selector: some(fields), ..ListParams::default() };
+        self.pages::<K, K>(namespace, params, Request::list).await
+    }
+
+    /// All objects of a kind; none where the API server does not know it.
+    pub async fn list_if_served<K>(&self, namespace: Option<&str>) -> Result<Vec<K>, K8sError>
+    where
+        K: Resource + DeserializeOwned + Clone,
+        K::DynamicType: Default,
+    {
+        match self.list(namespace, "").await {
+            Err(K8sError::NoKind { .. }) => Ok(Vec::new()),
+            other => other,
+        }
     }
 
     /// The metadata of all such objects, without the rest.
@@ -147,7 +176,8 @@ impl Kube {
         K: Resource,
         K::DynamicType: Default,
     {
-        let found = self.pages::<K, OnlyMeta>(namespace, labels, Request::list_metadata).await?;
+        let params = ListParams { label_selector: some(labels), ..ListParams::default() };
+        let found = self.pages::<K, OnlyMeta>(namespace, params, Request::list_metadata).await?;
         Ok(found.into_iter().map(|one| one.metadata).collect())
     }
 
@@ -155,7 +185,7 @@ impl Kube {
     async fn pages<K, T>(
         &self,
         namespace: Option<&str>,
-        labels: &str,
+        params: ListParams,
         ask: impl Fn(&Request, &ListParams) -> Asked,
     ) -> Result<Vec<T>, K8sError>
     where
@@ -163,12 +193,37 @@ impl Kube {
         K::DynamicType: Default,
         T: DeserializeOwned + Clone,
     {
-        let mut params = ListParams::default().limit(PAGE);
-        params.label_selector = (!labels.is_empty()).then(|| labels.to_owned());
+        self.turn(|| deed::<K>("list", namespace, ""), params, |params| ask(&path::<K>(namespace), params))
+            .await
+    }
+
+    /// The same of a path that is known only at run time.
+    pub(super) async fn pages_of<T>(
+        &self,
+        deed: impl Fn() -> Deed,
+        path: &Request,
+        labels: &str,
+    ) -> Result<Vec<T>, K8sError>
+    where
+        T: DeserializeOwned + Clone,
+    {
+        let params = ListParams { label_selector: some(labels), ..ListParams::default() };
+        self.turn(deed, params, |params| path.list(params)).await
+    }
+
+    async fn turn<T>(
+        &self,
+        deed: impl Fn() -> Deed,
+        params: ListParams,
+        ask: impl Fn(&ListParams) -> Asked,
+    ) -> Result<Vec<T>, K8sError>
+    where
+        T: DeserializeOwned + Clone,
+    {
+        let mut params = params.limit(PAGE);
         let mut found = Vec::new();
         loop {
-            let deed = deed::<K>("list", namespace, "");
-            let page: ObjectList<T> = self.send(deed, ask(&path::<K>(namespace), &params)).await?;
+            let page: ObjectList<T> = self.send(deed(), ask(&params)).await?;
             found.extend(page.items);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
@@ -219,6 +274,10 @@ impl Kube {
         self.tally.count(deed.verb, outcome);
         result
     }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// An object of which nothing else is looked at.

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
 };
 use tokio::time::{Instant, sleep};
 
@@ -33,11 +33,36 @@ pub struct Where {
 /// A client for this cluster. It makes no retries of its own: those of kube go on for minutes, and a lease that is
 /// renewed late is lost. [`Kube`] has the few that we want.
 pub async fn connect(place: &Where) -> Result<Client, K8sError> {
-    let mut config = config(place).await?;
+    client(config(place).await?).map_err(|source| K8sError::NoCluster { source: source.into() })
+}
+
+fn client(mut config: Config) -> Result<Client, kube::Error> {
     let agent = concat!("capt/", env!("CARGO_PKG_VERSION"));
     config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
     config.default_retry = false;
-    Client::try_from(config).map_err(|source| K8sError::NoCluster { source: source.into() })
+    Client::try_from(config)
+}
+
+/// A client from a kubeconfig that lies in the cluster, where others can write too: an address, an authority and a token. One
+/// that would run a program or read a file of ours is refused.
+pub async fn connect_by_token(text: &str) -> Result<Client, K8sError> {
+    let bad = |source: Box<dyn std::error::Error + Send + Sync>| K8sError::Untrusted { source };
+    let read = Kubeconfig::from_yaml(text).map_err(|error| bad(error.into()))?;
+    let users = read.auth_infos.iter().filter_map(|it| it.auth_info.as_ref());
+    let is_plain = |it: &AuthInfo| {
+        it.exec.is_none()
+            && it.auth_provider.is_none()
+            && it.token_file.is_none()
+            && it.client_certificate.is_none()
+            && it.client_key.is_none()
+    };
+    let clusters = read.clusters.iter().filter_map(|it| it.cluster.as_ref());
+    if !users.into_iter().all(is_plain) || clusters.into_iter().any(|it| it.certificate_authority.is_some()) {
+        return Err(bad("it names a program or a file; only a token is taken from a Secret".into()));
+    }
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(read, &options).await.map_err(|error| bad(error.into()))?;
+    client(config).map_err(|error| bad(error.into()))
 }
 
 async fn config(place: &Where) -> Result<Config, K8sError> {

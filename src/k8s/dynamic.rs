@@ -3,7 +3,7 @@
 use kube::{
     Resource, ResourceExt as _,
     core::{
-        ApiResource, DynamicObject,
+        ApiResource, DynamicObject, TypeMeta,
         params::{DeleteParams, GetParams, Patch, PatchParams, Preconditions, PropagationPolicy},
         request::Request,
     },
@@ -31,6 +31,35 @@ impl Kube {
             Err(K8sError::NotFound { .. }) => Ok(None),
             other => other.map(Some),
         }
+    }
+
+    /// All objects of this kind in a namespace; labels as in `kubectl -l`.
+    pub async fn list_dynamic(
+        &self,
+        kind: &ApiResource,
+        namespace: Option<&str>,
+        labels: &str,
+    ) -> Result<Vec<DynamicObject>, K8sError> {
+        let deed = || deed("list", kind, namespace, "");
+        let mut found: Vec<DynamicObject> = self.pages_of(deed, &path_of(kind, namespace), labels).await?;
+        // Items of a list do not say what they are.
+        for one in &mut found {
+            one.types = Some(TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() });
+        }
+        Ok(found)
+    }
+
+    /// Server-side apply under this name: every field of `object` becomes ours, whoever had it.
+    pub async fn apply_dynamic(
+        &self,
+        kind: &ApiResource,
+        manager: &str,
+        object: &DynamicObject,
+    ) -> Result<DynamicObject, K8sError> {
+        let (namespace, name) = (object.namespace(), object.name_any());
+        let params = PatchParams::apply(manager).force();
+        let request = path_of(kind, namespace.as_deref()).patch(&name, &params, &Patch::Apply(object));
+        self.send(deed("apply", kind, namespace.as_deref(), &name), request).await
     }
 
     /// JSON merge patch of an object of this kind. Gives the object as it is now.
@@ -84,11 +113,11 @@ fn managed() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-fn path_of(kind: &ApiResource, namespace: Option<&str>) -> Request {
+pub(super) fn path_of(kind: &ApiResource, namespace: Option<&str>) -> Request {
     Request::new(DynamicObject::url_path(kind, namespace))
 }
 
-fn deed(verb: &'static str, kind: &ApiResource, namespace: Option<&str>, name: &str) -> Deed {
+pub(super) fn deed(verb: &'static str, kind: &ApiResource, namespace: Option<&str>, name: &str) -> Deed {
     let place = namespace.map(|namespace| format!("{namespace}/")).unwrap_or_default();
     Deed { verb, what: format!("{} {place}{name}", kind.kind) }
 }

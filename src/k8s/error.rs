@@ -148,6 +148,13 @@ pub enum K8sError {
         #[source]
         source: Cause,
     },
+    /// A kubeconfig in a Secret that is not as we write them.
+    #[error("cannot use the kubeconfig in a Secret")]
+    Untrusted {
+        /// Why.
+        #[source]
+        source: Cause,
+    },
     /// No cluster to be found.
     #[error("found no cluster to talk to; give --kubeconfig, set KUBECONFIG, or run inside of a cluster")]
     NoCluster {
@@ -175,6 +182,7 @@ impl K8sError {
             | Self::Unreadable { .. }
             | Self::Unsendable { .. }
             | Self::Kubeconfig { .. }
+            | Self::Untrusted { .. }
             | Self::NoCluster { .. } => Class::Terminal,
         }
     }

@@ -9,6 +9,7 @@
 //! | `client` | the way to a cluster; kinds that must be there |
 //! | `objects` | apply, create, replace, delete |
 //! | `dynamic` | objects of kinds known only at run time; merge patches |
+//! | `rehearsal` | what a patch would give, without giving it |
 //! | `metadata` | finalizers, annotations, owners |
 //! | `status`, `conditions` | what objects say about themselves |
 //! | `events` | what happened, told once |
@@ -27,6 +28,7 @@ pub mod leader;
 mod metadata;
 mod objects;
 pub mod references;
+mod rehearsal;
 pub mod secrets;
 pub mod status;
 mod text;
@@ -34,11 +36,12 @@ pub mod vault;
 
 pub use self::{
     call::{DEADLINE, Kube, Outcome, Tally},
-    client::{Where, connect},
+    client::{Where, connect, connect_by_token},
     error::{Deed, K8sError},
     events::{Events, News},
     leader::{Candidate, Ended, Fence, lead},
     objects::{Deleted, Removal},
+    rehearsal::Meaning,
     status::Written,
 };
 

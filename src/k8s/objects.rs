@@ -45,13 +45,22 @@ impl Kube {
         K: Resource + Serialize + DeserializeOwned,
         K::DynamicType: Default,
     {
+        self.apply_as(FIELD_MANAGER, object).await
+    }
+
+    /// The same under another name, for objects that are told apart by it from those around them.
+    pub async fn apply_as<K>(&self, manager: &str, object: &K) -> Result<K, K8sError>
+    where
+        K: Resource + Serialize + DeserializeOwned,
+        K::DynamicType: Default,
+    {
         let deed = deed_on("apply", object);
         let mut body = to_value(&deed, object)?;
         // Whoever applies must not tell who manages what.
         if let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.shift_remove("managedFields");
         }
-        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let params = PatchParams::apply(manager).force();
         let request = path_of(object).patch(&object.name_any(), &params, &Patch::Apply(&body));
         self.send(deed, request).await
     }
@@ -99,6 +108,28 @@ impl Kube {
             Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => Ok(Deleted::Going),
             Ok(_) | Err(K8sError::NotFound { .. }) => Ok(Deleted::Gone),
             Err(conflict) if conflict.is_conflict() && !self.is_there(object).await? => Ok(Deleted::Gone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes this object if it still is as we saw it: one that somebody changed meanwhile stays, and gives a conflict.
+    pub async fn delete_as_seen<K>(&self, object: &K) -> Result<Deleted, K8sError>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(Preconditions {
+                uid: object.uid(),
+                resource_version: object.resource_version(),
+            }),
+            ..DeleteParams::default()
+        };
+        let request = path_of(object).delete(&object.name_any(), &params);
+        match self.send::<Value>(deed_on("delete", object), request).await {
+            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => Ok(Deleted::Going),
+            Ok(_) | Err(K8sError::NotFound { .. }) => Ok(Deleted::Gone),
             Err(error) => Err(error),
         }
     }
@@ -155,7 +186,7 @@ fn post() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-fn path_of<K: Resource>(object: &K) -> request::Request
+pub(super) fn path_of<K: Resource>(object: &K) -> request::Request
 where
     K::DynamicType: Default,
 {
