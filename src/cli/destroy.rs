@@ -7,6 +7,7 @@ use anyhow::bail;
 use super::{
     Format,
     files::Files,
+    gateway::end_with_the_rest,
     interruptible,
     output::{self, ExitStatus},
     report,
@@ -126,6 +127,8 @@ async fn stop_if_unused(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     if left.is_empty() {
         aws.stop().await?;
         output::say("nothing is left, so the local AWS is stopped");
+        // Its providers talk to an AWS that is gone.
+        end_with_the_rest(&data).await?;
         return Ok(ExitStatus::Done);
     }
     let names: Vec<String> =

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use super::{
     aws::table,
     client::{self, explain},
+    gateway::end_with_the_rest,
     interruptible,
     objects::{self, Wanted},
     output::{self, ExitStatus},
@@ -20,7 +21,6 @@ use super::{
 };
 use crate::{
     config::{AwsMode, Outer},
-    gateway::Gateway,
     local::{
         admin::Admin,
         aws::LocalAws,
@@ -231,7 +231,7 @@ async fn finish(
         .up
         .stop(Duration::from_mins(10), false, || output::say("waiting for the background process"))
         .await?;
-    end_gateway(data).await;
+    end_with_the_rest(data).await?;
     match local {
         Some(_) => {
             aws.stop().await?;
@@ -242,13 +242,6 @@ async fn finish(
         ),
     }
     Ok(ExitStatus::Done)
-}
-
-/// One that does not hear it ends by itself when nobody has needed it for a while.
-async fn end_gateway(data: &std::path::Path) {
-    if let Ok(Some(server)) = Gateway::running(data) {
-        let _ends_later = provider_gateway::admin::Client::at(server.socket).end().await;
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,10 @@ use super::{
     output::{self, ExitStatus},
     time,
 };
-use crate::{config::Outer, gateway};
+use crate::{
+    config::Outer,
+    gateway::{self, Ended, Gateway},
+};
 
 /// What to do with it.
 #[derive(Debug, clap::Args)]
@@ -78,8 +81,7 @@ pub(super) async fn run(args: Args, outer: &Outer) -> anyhow::Result<ExitStatus>
         Command::Stop(args) => stop(&args, outer).await,
         Command::Serve(args) => {
             log::begin(LogFormat::default(), log::USUAL, None)?;
-            let tmp = outer.var("TMPDIR").unwrap_or("/tmp");
-            gateway::serve::serve(&args.data.path(outer), Path::new(tmp), &outer.exe, args.idle).await?;
+            gateway::serve::serve(outer, &args.data.path(outer), args.idle).await?;
             Ok(ExitStatus::Done)
         }
         Command::Exec(args) => exec(&args),
@@ -115,23 +117,25 @@ fn text(report: &Report) -> String {
 }
 
 async fn stop(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let Some(client) = client(args, outer)? else {
-        output::say("the gateway was not running");
-        return Ok(ExitStatus::Done);
-    };
-    client.end().await?;
-    let data = args.data.path(outer);
-    for _ in 0..100 {
-        if gateway::Gateway::running(&data)?.is_none() {
-            output::say("the gateway is stopped");
-            return Ok(ExitStatus::Done);
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+    match Gateway::end(&args.data.path(outer)).await? {
+        Ended::NotThere => output::say("the gateway was not running"),
+        Ended::Gone => output::say("the gateway is stopped"),
+        Ended::Later => bail!("the gateway still has runs; it ends when they are over"),
     }
-    bail!("the gateway still has runs; it ends when they are over")
+    Ok(ExitStatus::Done)
+}
+
+/// What the commands that end everything say of it; nothing, if there was none.
+pub(super) async fn end_with_the_rest(data: &Path) -> anyhow::Result<()> {
+    match Gateway::end(data).await? {
+        Ended::NotThere => {}
+        Ended::Gone => output::say("the shared providers are stopped"),
+        Ended::Later => output::say("the shared providers end with the terraforms that still use them"),
+    }
+    Ok(())
 }
 
 fn client(args: &Common, outer: &Outer) -> anyhow::Result<Option<Client>> {
-    let server = gateway::Gateway::running(&args.data.path(outer))?;
+    let server = Gateway::running(&args.data.path(outer))?;
     Ok(server.map(|server| Client::at(server.socket)))
 }

@@ -93,7 +93,8 @@ impl Start {
             output::warn(note);
         }
         let cli_config = discovery.cli_config_text();
-        let gateway = tools.gateway.then(|| Gateway::of(outer, &data, discovery).staying(STAYS));
+        let shares = tools.shares().unwrap_or(true);
+        let gateway = shares.then(|| Gateway::of(outer, &data, discovery).staying(STAYS));
         Ok(Self { outer: outer.clone(), data, engine, cli_config, gateway, client })
     }
 

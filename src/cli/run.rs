@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    client::connect,
+    access::connect,
     log::{self, LogFormat},
     memory,
     operate::{Start, Where, to_log, until_told},
@@ -77,6 +77,9 @@ pub(super) struct Args {
     /// How often drift is looked for, where an object does not say.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time::duration, env = "CAPT_DRIFT_INTERVAL")]
     drift_interval: Duration,
+    /// The domain of preview hosts, as the routers have it: endpoints are shown with their addresses.
+    #[arg(long, value_name = "DOMAIN", env = "CAPT_PREVIEW_DOMAIN")]
+    preview_domain: Option<String>,
     /// How the log is written.
     #[arg(long, value_enum, default_value_t, env = "CAPT_LOG_FORMAT")]
     log_format: LogFormat,
@@ -170,6 +173,7 @@ impl Args {
             parallel: self.parallel.max(1),
             memory_budget_mb: self.memory_budget,
             drift_interval: self.drift_interval,
+            preview_domain: self.preview_domain.clone(),
             limits: Limits {
                 selectors_per_profile: self.limit_selectors_per_profile,
                 labels_per_selector: self.limit_labels_per_selector,

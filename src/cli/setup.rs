@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, builder::BoolishValueParser};
 use terraform_driver::{
     engine::{Engine, EngineKind},
     providers::{Discovery, Surroundings, Wanted, discover, usual_roots},
@@ -44,10 +44,13 @@ pub(super) struct Tools {
     /// The directory above `registry.terraform.io` that holds the providers; searched for otherwise.
     #[arg(long, value_name = "DIR", env = "CAPT_PROVIDER_MIRROR")]
     pub(super) provider_mirror: Option<PathBuf>,
-    /// Let all terraforms of the data directory share running providers; much faster, and not the default yet.
+    /// Let every terraform start its own providers, as it does by itself: much slower, for comparison.
+    #[arg(long)]
+    pub(super) no_gateway: bool,
+    /// Undoes --no-gateway.
     #[arg(long, value_name = "BOOL", env = "CAPT_GATEWAY", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", default_value = "false", hide_default_value = true)]
-    pub(super) gateway: bool,
+          default_missing_value = "true", value_parser = BoolishValueParser::new(), hide = true)]
+    pub(super) gateway: Option<bool>,
 }
 
 /// The provider versions that the built-in modules ask for.
@@ -65,6 +68,11 @@ pub(super) struct Ready {
 }
 
 impl Tools {
+    /// Whether terraforms share running providers, if somebody said so or the contrary. Flags win over variables.
+    pub(super) fn shares(&self) -> Option<bool> {
+        if self.no_gateway { Some(false) } else { self.gateway }
+    }
+
     /// The engine, and where its providers are.
     pub(super) async fn find(&self, outer: &Outer) -> anyhow::Result<(Engine, Discovery)> {
         let engine = find_engine(outer, self.engine.as_deref()).await?;
@@ -135,7 +143,8 @@ impl Setup {
             default_region: region.unwrap_or_else(|| default_region(outer)),
         };
         site.cloud = cloud;
-        site.gateway = self.tools.gateway.then(|| Gateway::of(outer, &data, discovery));
+        let shares = self.tools.shares().unwrap_or(true);
+        site.gateway = shares.then(|| Gateway::of(outer, &data, discovery));
         Ok(Ready { site, place })
     }
 

@@ -1,9 +1,11 @@
-//! `capt stop`: end the background process, and keep everything.
+//! `capt stop`: end the background process and the shared providers, and keep everything.
 
 use std::time::Duration;
 
 use super::{
-    DataDir, interruptible,
+    DataDir,
+    gateway::end_with_the_rest,
+    interruptible,
     output::{self, ExitStatus},
     time,
 };
@@ -41,6 +43,7 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
     } else {
         "no background process was running"
     });
+    end_with_the_rest(&data).await?;
     if let Some(server) = LocalAws::of(outer, &data).running().await? {
         output::say(&format!(
             "the local AWS goes on at {}, because it keeps what it holds in memory only; `capt aws stop --data {}` \

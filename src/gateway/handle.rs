@@ -43,6 +43,17 @@ pub enum GatewayError {
     File(#[from] FileError),
 }
 
+/// What became of a gateway that was asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// There was none.
+    NotThere,
+    /// It is gone.
+    Gone,
+    /// It ends with the runs that use it.
+    Later,
+}
+
 /// The gateway of one data directory, and where the providers are that it runs.
 #[derive(Clone)]
 pub struct Gateway {
@@ -77,6 +88,23 @@ impl Gateway {
     pub fn running(data: &Path) -> Result<Option<Server>, FileError> {
         let place = Place::of_gateway(data);
         Ok(read_json::<Server>(&place.server())?.filter(|server| server.process.is_alive()))
+    }
+
+    /// Lets the one of `data` end, as soon as no run uses it.
+    pub async fn end(data: &Path) -> Result<Ended, FileError> {
+        let Some(server) = Self::running(data)? else { return Ok(Ended::NotThere) };
+        let client = Client::at(server.socket);
+        // One that does not hear it is about to end, or ends by itself when nobody has needed it for a while.
+        let _heard = client.end().await;
+        let begun = Instant::now();
+        while server.process.is_alive() {
+            let busy = client.report().await.is_ok_and(|report| report.runs > 0);
+            if busy || begun.elapsed() >= PATIENCE {
+                return Ok(Ended::Later);
+            }
+            sleep(LOOK).await;
+        }
+        Ok(Ended::Gone)
     }
 
     /// A way to ask it; it is started if it does not run.
@@ -118,9 +146,11 @@ impl Gateway {
 
     /// It needs nothing of ours, least of all credentials: each provider gets its own environment from its run.
     fn environment(&self) -> BTreeMap<String, String> {
+        let cache = ("CAPT_CACHE".to_owned(), self.outer.cache().display().to_string());
         ["PATH", "HOME", "LANG", "TMPDIR"]
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), self.outer.var(name)?.to_owned())))
+            .chain([cache])
             .collect()
     }
 }

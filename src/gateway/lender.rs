@@ -7,12 +7,13 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use provider_gateway::{
     admin::{AskError, Client},
     digest,
-    gateway::Registration,
+    gateway::{Registered, Registration},
     probe::{Ask, Probed},
     serve::Seen,
 };
@@ -22,11 +23,16 @@ use terraform_driver::{
     run::{Job, Lender, Lending, Loan, Phase, Refused},
     workspace::Workspace,
 };
+use tokio::time::{Instant, sleep};
 
 use super::{handle::Gateway, scan};
 
 /// The provider that is lent.
 pub const ADDRESS: &str = "registry.terraform.io/hashicorp/aws";
+
+/// How long one gateway may take to make room for the next.
+const CHANGE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What was lent last.
 #[derive(Debug, Clone, Default)]
@@ -104,27 +110,31 @@ impl<'a> RunLender<'a> {
     async fn try_lend(&self, job: &Job<'_>, phase: Phase) -> Result<Loan, Not> {
         let types = scan::types(job.workspace);
         let needed = types.as_ref().is_none_or(|types| types.iter().any(|word| word.starts_with("aws")));
-        if !needed || matches!(phase, Phase::Settling | Phase::Resuming) {
+        if !needed || matches!(phase, Phase::Resuming) {
             return Err(Not::Needed);
         }
         let chosen = self.choose(job.workspace, phase)?;
-        let client = self.gateway.ensure().await.map_err(|error| Not::Possible(with_causes(&error)))?;
         if chosen.locked.is_none() {
-            self.install(&client, job.workspace, &chosen).await?;
+            self.install(job.workspace, &chosen).await?;
         }
         let types = types.filter(|_| !self.everything.load(Ordering::Relaxed));
-        let wanted = self.registration(job, &chosen, types);
-        let registered = match client.register(wanted.clone()).await {
-            // It may have ended in this very moment, because nobody had needed it.
-            Err(AskError::Gone { .. }) => {
-                let client =
-                    self.gateway.ensure().await.map_err(|error| Not::Possible(with_causes(&error)))?;
-                client.register(wanted).await
-            }
-            answered => answered,
-        };
-        let registered = registered.map_err(refusal)?;
+        let registered = self.register(&self.registration(job, &chosen, types)).await?;
         Ok(Loan { id: registered.run, reattach: registered.reattach.to_string() })
+    }
+
+    async fn client(&self) -> Result<Client, Not> {
+        self.gateway.ensure().await.map_err(|error| Not::Possible(with_causes(&error)))
+    }
+
+    async fn register(&self, wanted: &Registration) -> Result<Registered, Not> {
+        let begun = Instant::now();
+        loop {
+            match self.client().await?.register(wanted.clone()).await {
+                // It ends in this very moment, because nobody had needed it: another one takes its place.
+                Err(AskError::Gone { .. }) if begun.elapsed() < CHANGE => sleep(LOOK).await,
+                answered => return answered.map_err(refusal),
+            }
+        }
     }
 
     /// Which package: what the lock file says, or else the only one there is.
@@ -138,8 +148,8 @@ impl<'a> RunLender<'a> {
                 let dir = self.gateway.discovery.package(ADDRESS, &version)?;
                 Some(Chosen { dir, locked: None, version })
             });
-            // The first `init` chooses; from then on the lock file says it.
-            let first = matches!(phase, Phase::Initialising);
+            // The first `init` chooses; from then on the lock file says it. Before it there is nothing to settle.
+            let first = matches!(phase, Phase::Initialising | Phase::Settling);
             let unlocked = || Not::Possible("no version of the provider is locked".to_owned());
             return found.ok_or_else(|| if first { Not::Needed } else { unlocked() });
         };
@@ -157,8 +167,8 @@ impl<'a> RunLender<'a> {
         }
     }
 
-    async fn install(&self, client: &Client, workspace: &Workspace, chosen: &Chosen) -> Result<(), Not> {
-        let package = client.package(&chosen.dir).await.map_err(refusal)?;
+    async fn install(&self, workspace: &Workspace, chosen: &Chosen) -> Result<(), Not> {
+        let package = self.client().await?.package(&chosen.dir).await.map_err(refusal)?;
         lock::install(workspace.root(), ADDRESS, &chosen.version, &chosen.dir, &package.h1)
             .map_err(|error| Not::Possible(format!("the provider cannot be linked: {error}")))
     }

@@ -6,5 +6,5 @@ mod lender;
 mod scan;
 pub mod serve;
 
-pub use handle::{Gateway, GatewayError};
+pub use handle::{Ended, Gateway, GatewayError};
 pub use lender::{ADDRESS, Lent, RunLender};

@@ -25,7 +25,7 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::local::place::Place;
+use crate::{config::Outer, local::place::Place};
 
 /// What is known of a running gateway; in `DATA/gateway/server.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,14 +62,16 @@ pub enum ServeError {
 }
 
 /// Serves until a signal, or until nobody has needed it for `idle`.
-pub async fn serve(data: &Path, tmp: &Path, exe: &Path, idle: Duration) -> Result<(), ServeError> {
+pub async fn serve(outer: &Outer, data: &Path, idle: Duration) -> Result<(), ServeError> {
     let place = Place::of_gateway(data);
     private_dir(place.dir())?;
     let _alone = place.take().await?;
     // Of one that was killed: from here on whoever is written down there is us.
     remove_optional(&place.server())?;
-    let mut settings = Settings::new(place.dir().to_owned(), tmp.to_owned());
-    settings.through = [exe.as_os_str(), "gateway".as_ref(), "exec".as_ref()].map(OsString::from).to_vec();
+    let mut settings = Settings::new(place.dir().to_owned(), outer.var("TMPDIR").unwrap_or("/tmp").into());
+    settings.cache = outer.cache().join("gateway");
+    settings.through =
+        [outer.exe.as_os_str(), "gateway".as_ref(), "exec".as_ref()].map(OsString::from).to_vec();
     let gateway = Gateway::open(settings)?;
     let socket = gateway.sockets().join("admin.sock");
     let system = |what| move |source| ServeError::System { what, source };

@@ -93,9 +93,8 @@ pub struct Settings {
     pub engine: Option<String>,
     /// Where its providers are.
     pub provider_mirror: Option<PathBuf>,
-    /// Whether terraforms share running providers.
-    #[serde(default)]
-    pub gateway: bool,
+    /// Whether every terraform starts its own providers.
+    pub no_gateway: bool,
     /// How many terraform processes may run at once.
     pub parallel: Option<usize>,
 }

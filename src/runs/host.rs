@@ -78,7 +78,7 @@ impl Host for RunHost {
     fn plain(&self, key: &Key, why: &str) {
         tracing::warn!(%key, why, "terraform runs without the gateway");
         self.inner.meter.plain();
-        self.note(key, why);
+        self.inner.change(key, true, |view| view.plain = Some(why.to_owned()));
     }
 
     fn place<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Guard> {

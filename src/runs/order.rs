@@ -48,7 +48,7 @@ impl What {
     /// In the words of the status.
     pub const fn operation(&self) -> RunOperation {
         match self {
-            Self::Bring { goal: Goal::Apply { .. }, .. } => RunOperation::Apply,
+            Self::Bring { goal: Goal::Apply { .. } | Goal::Correct, .. } => RunOperation::Apply,
             Self::Bring { goal: Goal::Plan | Goal::Check, .. } => RunOperation::Check,
             Self::Destroy { .. } => RunOperation::Destroy,
         }

@@ -35,6 +35,8 @@ pub struct View {
     pub progress: Option<Progress>,
     /// What a person should know.
     pub notes: Vec<String>,
+    /// Why it had to do without the gateway, if it had to.
+    pub plain: Option<String>,
     /// How it ended.
     pub end: Option<End>,
 }
@@ -80,6 +82,7 @@ impl View {
             plan: None,
             progress: None,
             notes: Vec::new(),
+            plain: None,
             end: None,
         }
     }

@@ -11,6 +11,7 @@ mod error;
 mod fetch;
 mod host;
 mod outcome;
+mod ready;
 mod record;
 mod repair;
 mod site;

@@ -65,12 +65,14 @@ pub enum Doom {
 }
 
 /// How far to go.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Goal {
     /// Only look, for a person who wants to see what differs.
     Plan,
     /// Only look whether anything differs.
     Check,
+    /// Look whether anything differs, and put that right.
+    Correct,
     /// Make it so.
     Apply {
         /// A plan that may do harm.

@@ -1,10 +1,9 @@
 //! One workspace from what is asked to what is: restore, settle, repair, render, init, plan, guard, apply, keep.
 
-use serde_json::json;
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     plan::{Intent, Policy, Verdict, guard},
-    render::{self, Contents, Request},
+    render::Request,
     run::{Driver, Job, Lender, Planned, Run, StepError, interrupted_taints},
     state::Recovered,
     workspace::Workspace,
@@ -12,22 +11,18 @@ use terraform_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    adopt::{self, Lost},
+    adopt,
     assignment::Assignment,
     check,
     error::WorkError,
-    fetch,
     host::{Guard, Host},
     outcome::{Doom, Goal, Outcome},
+    ready::Ready,
     record::Record,
     repair,
     site::Site,
 };
-use crate::{
-    aws::Principal,
-    blueprint::{Existing, Key, Resolved, Shape, profile_name},
-    gateway::RunLender,
-};
+use crate::{aws::Principal, blueprint::Key, gateway::RunLender};
 
 /// Everything that the work on one workspace needs.
 pub struct Worker<'a> {
@@ -47,14 +42,6 @@ pub struct Destruction<'a> {
     pub env: &'a [(String, String)],
     /// As whom it is done; as the operator itself if as nobody else.
     pub principal: Option<&'a Principal>,
-}
-
-/// A directory that is as it should be.
-struct Ready {
-    workspace: Workspace,
-    record: Record,
-    request: Request,
-    lost: Vec<Lost>,
 }
 
 impl Worker<'_> {
@@ -87,14 +74,14 @@ impl Worker<'_> {
         self.site.driver.init(&job, &digests).await?;
         adopt::make_room(self.site, &job, &lost).await?;
         self.site.driver.pull(&job).await?;
-        if let (Goal::Check, Some(lender)) = (goal, &lender) {
+        if let (Goal::Check | Goal::Correct, Some(lender)) = (goal, &lender) {
             match check::is_unchanged(lender, &job, &digests).await? {
                 Ok(()) => return Ok(Outcome::Unchanged),
                 Err(why) => tracing::debug!(%key, %why, "a plan decides"),
             }
         }
         let planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
-        if let (false, Goal::Check | Goal::Apply { .. }, Some(lender)) = (planned.has_work, goal, &lender) {
+        if let (false, false, Some(lender)) = (planned.has_work, *goal == Goal::Plan, &lender) {
             check::remember(lender, &job, &digests).await?;
         }
         let outcome = self.carry_out((task, &request), goal, &job, (planned, record, place)).await?;
@@ -120,8 +107,12 @@ impl Worker<'_> {
                 Driver::discard_plan(job.workspace)?;
                 Ok(Outcome::Planned(Box::new(planned.summary)))
             }
-            Goal::Apply { approved } if planned.has_work => {
-                self.check(&task.key, &planned, approved.as_deref(), job.workspace).await?;
+            Goal::Apply { .. } | Goal::Correct if planned.has_work => {
+                let approved = match goal {
+                    Goal::Apply { approved } => approved.as_deref(),
+                    _ => None,
+                };
+                self.check(&task.key, &planned, approved, job.workspace).await?;
                 // Others may plan while this one waits for its turn on the cluster.
                 drop(place);
                 job.workspace.seal()?;
@@ -137,7 +128,7 @@ impl Worker<'_> {
                 self.host.keep(&task.key, job.workspace, &record).await?;
                 done.map(|()| Outcome::Applied(counts))
             }
-            Goal::Plan | Goal::Check | Goal::Apply { .. } => {
+            Goal::Plan | Goal::Check | Goal::Correct | Goal::Apply { .. } => {
                 adopt::forget(job.workspace)?;
                 Ok(Outcome::Unchanged)
             }
@@ -268,51 +259,6 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Brings the directory to what the task says.
-    async fn render(
-        &self,
-        task: &Assignment,
-        job: &Job<'_>,
-        before: Option<&Record>,
-    ) -> Result<Ready, WorkError> {
-        let mut resolved = task.resolved.clone();
-        if task.is_profile {
-            name_profile(&mut resolved, job.workspace)?;
-        }
-        let asking = (task.principal.as_ref(), self.stop);
-        let region = resolved.request.provider.as_ref().map(|provider| provider.region.as_str());
-        let mut lost = adopt::find(self.site, job.workspace, region, asking).await?;
-        // One that failed is not worth keeping, and a profile of its name cannot be made: terraform will say so.
-        lost.retain(|it| it.is_well);
-        for Lost { address, id, .. } in &lost {
-            let text =
-                format!("{address} ({id}) was being created when terraform was killed; it is taken in");
-            self.host.note(&task.key, &text);
-        }
-        if let Some(file) = imports(&lost) {
-            resolved.request.extra.insert("capt-imports.tf.json".to_owned(), file);
-        }
-        let mut rendered = render::render(&resolved.request)?;
-        let mut fetched = Vec::new();
-        if let Some(wanted) = rendered.fetch.clone() {
-            fetched = fetch::fetch(self.site, &wanted, job.workspace, job.environment).await?;
-            fetch::show(&mut resolved.request, &fetched, &wanted.entrypoint);
-            rendered = render::render(&resolved.request)?;
-        }
-        let digests = self.site.digests(&rendered, &fetched);
-        let mut record = Record::new(task, &digests, &rendered, before);
-        record.args = (&resolved.args).into();
-        record.env = resolved.env.iter().map(|(name, _)| name.clone()).collect();
-        record.region = resolved.request.provider.as_ref().map(|provider| provider.region.clone());
-        if let Some(before) = before.filter(|_| count(job.workspace).is_ok_and(|objects| objects > 0)) {
-            stays_in_place(before, &record)?;
-        }
-        let workspace = record.place(&self.site.data, &task.key);
-        workspace.write(super::files(&rendered, &fetched))?;
-        record.write(&workspace)?;
-        Ok(Ready { workspace, record, request: resolved.request, lost })
-    }
-
     /// Refuses what is harmful and not approved, and asks where a person wants to be asked.
     async fn check(
         &self,
@@ -368,47 +314,7 @@ impl Worker<'_> {
     }
 }
 
-/// A profile that must become another one gets another name.
-fn name_profile(resolved: &mut Resolved, workspace: &Workspace) -> Result<(), WorkError> {
-    let request = &mut resolved.request;
-    let value = |name| request.variables.get(name).or_else(|| request.upstream.get(name));
-    let wanted = Shape::new(value("selectors"), value("private_subnets"), value("pod_execution_role_arn"));
-    let Some(plain) = request.variables.get("profile_name").and_then(|name| name.as_str()) else {
-        return Ok(());
-    };
-    let existing = workspace.state()?.as_ref().and_then(Existing::of);
-    let name = profile_name(plain, &wanted, existing.as_ref());
-    request.variables.insert("profile_name".to_owned(), name.into());
-    Ok(())
-}
-
-/// Whether what exists will be looked for where it is.
-fn stays_in_place(before: &Record, now: &Record) -> Result<(), WorkError> {
-    let moved = |what, from: String, to: String| Err(WorkError::Moved { what, from, to });
-    let place =
-        |remote: bool| if remote { "a backend of its own" } else { "the workspace's directory" }.to_owned();
-    if let (Some(from), Some(to)) = (&before.region, &now.region)
-        && from != to
-    {
-        return moved("region", from.clone(), to.clone());
-    }
-    if before.root != now.root {
-        return moved("root directory", format!("{:?}", before.root), format!("{:?}", now.root));
-    }
-    if before.remote_state != now.remote_state {
-        return moved("backend", place(before.remote_state), place(now.remote_state));
-    }
-    Ok(())
-}
-
-/// Import blocks for objects that exist and are not in the state.
-fn imports(lost: &[Lost]) -> Option<Contents> {
-    let blocks: Vec<_> = lost.iter().map(|it| json!({ "to": it.address, "id": it.id })).collect();
-    let text = json!({ "import": blocks }).to_string();
-    (!lost.is_empty()).then(|| Contents::plain(text.into_bytes()))
-}
-
 /// How many objects a workspace manages, as far as its state tells.
-fn count(workspace: &Workspace) -> Result<usize, WorkError> {
+pub(super) fn count(workspace: &Workspace) -> Result<usize, WorkError> {
     Ok(workspace.state()?.map_or(0, |state| state.managed().count()))
 }

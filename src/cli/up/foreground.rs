@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Args, Session, attend, serve::Serving, session::prepare};
 use crate::{
     cli::{
+        gateway::end_with_the_rest,
         interruptible, log,
         objects::Wanted,
         operate::until_told,
@@ -43,6 +44,7 @@ pub(super) async fn run(
         }
     });
     until_told(&stop, output::say, work).await?;
+    end_with_the_rest(&data).await?;
     Ok(status)
 }
 

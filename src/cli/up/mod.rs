@@ -94,7 +94,7 @@ impl Options {
             context: if elsewhere { self.context.clone() } else { last.context },
             engine: self.tools.engine.clone().or(last.engine),
             provider_mirror: mirror.or(last.provider_mirror),
-            gateway: self.tools.gateway,
+            no_gateway: self.tools.shares().map_or(last.no_gateway, |shares| !shares),
             parallel: self.parallel.or(last.parallel),
         }
     }

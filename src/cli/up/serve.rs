@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     cli::{
         DataDir,
-        client::{connect, install_kinds, kinds},
+        access::connect,
+        client::{install_kinds, kinds},
         log, memory,
         operate::{Found, Start, to_log, until_told},
         output::ExitStatus,
@@ -105,7 +106,8 @@ impl Serving<'_> {
         let tools = Tools {
             engine: self.settings.engine.clone(),
             provider_mirror: self.settings.provider_mirror.clone(),
-            gateway: self.settings.gateway,
+            no_gateway: self.settings.no_gateway,
+            gateway: None,
         };
         let start = Start::new(self.outer, self.data.to_owned(), &tools, client).await?;
         let aws = self.settings.aws.into();
@@ -198,6 +200,7 @@ impl Serving<'_> {
             parallel: self.settings.parallel.unwrap_or_else(parallel).max(1),
             memory_budget_mb: memory::budget(),
             drift_interval: std::time::Duration::from_mins(10),
+            preview_domain: None,
             limits: Limits::default(),
         }
     }

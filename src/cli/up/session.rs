@@ -13,7 +13,7 @@ use super::Options;
 use crate::{
     aws::{Cloud, account},
     cli::{
-        client::connect,
+        access::connect,
         output::{self, ExitStatus},
         setup::Tools,
         show::{Show, follow},
@@ -32,7 +32,8 @@ pub(super) async fn prepare(outer: &Outer, options: &Options, settings: &Setting
     let tools = Tools {
         engine: settings.engine.clone(),
         provider_mirror: settings.provider_mirror.clone(),
-        gateway: settings.gateway,
+        no_gateway: settings.no_gateway,
+        gateway: None,
     };
     let (_, discovery) = tools.find(outer).await?;
     discovery.notes.iter().for_each(|note| output::warn(note));
