@@ -19,7 +19,9 @@
 //! | [`local`] | the local AWS as a background process |
 //! | [`operator`] | controllers, runs, server and leadership as one |
 //! | [`controllers`] | the controllers, one folder a kind |
+//! | [`certificate`] | certificates of our servers: made, shared by replicas, renewed |
 //! | [`telemetry`] | logs and metrics, for everybody |
+//! | [`sandbox`] | what a router and a developer's machine run |
 //! | [`server`] | live, ready, metrics, and the admission webhook |
 //! | [`cli`] | one file a subcommand |
 //! | [`config`] | the only reader of the environment |
@@ -28,6 +30,7 @@
 pub mod api;
 pub mod aws;
 pub mod blueprint;
+pub mod certificate;
 pub mod cli;
 pub mod config;
 pub mod controllers;
@@ -41,6 +44,7 @@ pub mod modules;
 pub mod oneshot;
 pub mod operator;
 pub mod runs;
+pub mod sandbox;
 pub mod server;
 pub mod telemetry;
 pub mod work;

@@ -172,6 +172,8 @@ pub mod reasons {
     pub const FARGATE_PROFILE_REMOVING: &str = "FargateProfileRemoving";
     /// The spec names no Fargate profiles.
     pub const NO_FARGATE_PROFILES: &str = "NoFargateProfiles";
+    /// Sandboxes have to leave the cluster first.
+    pub const WAITING_FOR_SANDBOXES_DELETION: &str = "WaitingForSandboxesDeletion";
     /// The workspaces of the Fargate profiles go first.
     pub const WAITING_FOR_FARGATE_PROFILES_DELETION: &str = "WaitingForFargateProfilesDeletion";
     /// The workspace of the EKS cluster is being destroyed.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     absent_spec::spec_may_be_absent,
     common::{ApiEndpoint, IdentityRef, TemplateRef},
-    control_plane_config::ControlPlaneConfig,
+    control_plane_config::{ControlPlaneConfig, Sandboxes},
     control_plane_status::CaptControlPlaneStatus,
     fargate::FargateProfile,
     schema,
@@ -56,6 +56,8 @@ use super::{
 #[x_kube(
     validation = Rule::new("has(self.workspaceTemplateRef) || !has(self.additionalFargateProfiles) || !self.additionalFargateProfiles.exists(profile, profile.name == 'system') || (has(self.controlPlaneConfig) && !self.controlPlaneConfig.systemFargateProfile)")
         .message("the name system is taken by the cluster's own profile; choose another name or set controlPlaneConfig.systemFargateProfile to false").field_path(".additionalFargateProfiles"),
+    validation = Rule::new("!has(self.sandboxes) || !self.sandboxes.enabled || !has(self.additionalFargateProfiles) || !self.additionalFargateProfiles.exists(profile, profile.name == 'sandboxes')")
+        .message("the name sandboxes is taken by the profile that sandboxes.enabled makes; choose another name or set sandboxes.enabled to false").field_path(".additionalFargateProfiles"),
     validation = Rule::new("!has(self.workspaceTemplateRef) || !has(self.controlPlaneConfig) || !(has(self.controlPlaneConfig.encryption) || has(self.controlPlaneConfig.logging) || has(self.controlPlaneConfig.serviceIpv4Cidr) || (has(self.controlPlaneConfig.accessEntries) && size(self.controlPlaneConfig.accessEntries) > 0))")
         .message("encryption, logging, serviceIpv4Cidr and accessEntries are variables of the built-in module; remove them or workspaceTemplateRef").field_path(".controlPlaneConfig"),
     validation = Rule::new("self.version == oldSelf.version || self.version.matches('^v?1[.][1-9][0-9]([.][0-9]{1,5}([-+][0-9A-Za-z.+-]{1,64})?)?$')")
@@ -86,6 +88,9 @@ pub struct CaptControlPlaneSpec {
     #[schemars(length(max = schema::MAX_PROFILES))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub additional_fargate_profiles: Vec<FargateProfile>,
+    /// Whether Sandboxes are meant to run in the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandboxes: Option<Sandboxes>,
     /// Name of the cluster in EKS; the name of the Cluster object if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100), regex(pattern = schema::CLUSTER_NAME))]

@@ -6,6 +6,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{cluster::thirty_days, schema};
 
+/// What a cluster has for Sandboxes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sandboxes {
+    /// Makes one Fargate profile, `sandboxes`, for the pods of forks and routers in every namespace. A profile takes minutes,
+    /// so there is one for all Sandboxes, made with the cluster.
+    #[serde(default)]
+    pub enabled: bool,
+}
+
 /// Variables of the EKS cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

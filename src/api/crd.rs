@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
+use sandbox::api::drop_nullable;
 
 use super::{
     CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
@@ -27,6 +26,11 @@ pub struct CrdYamlError {
 
 /// All CRDs, in the order in which they are installed.
 pub fn crds() -> Vec<CustomResourceDefinition> {
+    cluster_crds().into_iter().chain(sandbox::api::crds().into_iter().map(of_provider)).collect()
+}
+
+/// The CRDs of clusters: those that Cluster API knows of, and that the admission webhook judges.
+pub fn cluster_crds() -> Vec<CustomResourceDefinition> {
     [
         CaptCluster::crd(),
         CaptClusterTemplate::crd(),
@@ -39,6 +43,13 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     .into_iter()
     .map(finish)
     .collect()
+}
+
+/// The kinds of Sandboxes are no part of Cluster API's contract. They come and go with the provider all the same.
+fn of_provider(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let labels = crd.metadata.labels.get_or_insert_with(BTreeMap::new);
+    labels.insert(names::PROVIDER_LABEL.to_owned(), "infrastructure-capt".to_owned());
+    crd
 }
 
 /// The CRD as a YAML document.
@@ -70,19 +81,4 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
         }
     }
     crd
-}
-
-fn drop_nullable(schema: &mut JSONSchemaProps) {
-    schema.nullable = None;
-    for property in schema.properties.iter_mut().flatten() {
-        drop_nullable(property.1);
-    }
-    match &mut schema.items {
-        Some(JSONSchemaPropsOrArray::Schema(item)) => drop_nullable(item),
-        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(drop_nullable),
-        None => {}
-    }
-    if let Some(JSONSchemaPropsOrBool::Schema(value)) = &mut schema.additional_properties {
-        drop_nullable(value);
-    }
 }

@@ -44,7 +44,7 @@ pub use common::{
 pub use control_plane::{CaptControlPlane, CaptControlPlaneSpec};
 pub use control_plane_config::{
     AccessEntry, AccessEntryType, AccessPolicy, AccessScope, AccessScopeType, Addon, ControlPlaneConfig,
-    Encryption, EndpointAccess, LogType, Logging, Timeouts, UpgradePolicy,
+    Encryption, EndpointAccess, LogType, Logging, Sandboxes, Timeouts, UpgradePolicy,
 };
 pub use control_plane_status::{
     CaptControlPlaneStatus, ControlPlaneInitialization, StatusVersion, WorkspaceStatus,
@@ -53,7 +53,7 @@ pub use control_plane_status::{
 pub use control_plane_template::{
     CaptControlPlaneTemplate, CaptControlPlaneTemplateResource, CaptControlPlaneTemplateSpec,
 };
-pub use crd::{CrdYamlError, crd_file_name, crd_yaml, crds};
+pub use crd::{CrdYamlError, cluster_crds, crd_file_name, crd_yaml, crds};
 pub use fargate::{FargateProfile, FargateProfileStatus, FargateSelector, HealthIssue};
 pub use identity::{
     AllowedNamespaces, AssumeRole, CaptIdentity, CaptIdentitySpec, CaptIdentityStatus, CredentialFile,

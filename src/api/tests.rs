@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 
 fn crd(kind: &str) -> CustomResourceDefinition {
-    crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap()
+    cluster_crds().into_iter().find(|crd| crd.spec.names.kind == kind).unwrap()
 }
 
 fn schema(kind: &str) -> Value {
@@ -18,7 +18,7 @@ fn schema(kind: &str) -> Value {
 
 #[test]
 fn every_kind_has_the_names_that_cluster_api_and_upstream_expect() {
-    let found: Vec<_> = crds()
+    let found: Vec<_> = cluster_crds()
         .into_iter()
         .map(|crd| {
             let names = crd.spec.names;
@@ -49,7 +49,7 @@ fn every_kind_has_the_names_that_cluster_api_and_upstream_expect() {
 
 #[test]
 fn every_crd_carries_the_contract_label_and_its_provider() {
-    for crd in crds() {
+    for crd in cluster_crds() {
         let provider = if crd.spec.group.starts_with("controlplane") {
             "control-plane-capt"
         } else {
@@ -67,7 +67,7 @@ fn every_crd_carries_the_contract_label_and_its_provider() {
 
 #[test]
 fn status_is_a_subresource_of_everything_but_templates_and_nothing_scales() {
-    for crd in crds() {
+    for crd in cluster_crds() {
         let kind = &crd.spec.names.kind;
         let subresources = crd.spec.versions[0].subresources.clone().unwrap_or_default();
         let template_of_a_class = matches!(kind.as_str(), "CAPTClusterTemplate" | "CAPTControlPlaneTemplate");
@@ -90,7 +90,7 @@ fn the_columns_of_upstream_come_first_and_keep_their_order() {
 
 #[test]
 fn no_crd_requires_a_spec_or_stores_a_null() {
-    for crd in crds() {
+    for crd in cluster_crds() {
         let kind = crd.spec.names.kind.clone();
         let schema = schema(&kind);
         assert!(schema.get("required").is_none(), "{kind}");
@@ -134,7 +134,7 @@ fn the_latches_of_the_contract_are_where_cluster_api_reads_them() {
 }
 
 #[test]
-fn defaults_of_upstream_are_in_the_crds() {
+fn defaults_of_upstream_are_in_the_cluster_crds() {
     let control_plane = schema("CAPTControlPlane");
     let timeouts = "/properties/spec/properties/controlPlaneConfig/properties/timeouts/properties";
     assert_eq!(control_plane.pointer(&format!("{timeouts}/controlPlaneTimeout/default")), Some(&json!(30)));
@@ -185,4 +185,14 @@ fn an_object_written_by_upstream_keeps_all_its_fields() {
     });
     let read: CaptControlPlane = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(read).unwrap(), written);
+}
+
+#[test]
+fn the_kinds_of_sandboxes_belong_to_the_provider_and_to_no_contract() {
+    let rest: Vec<_> = crds().into_iter().skip(cluster_crds().len()).collect();
+    assert_eq!(rest.len(), 3);
+    for crd in rest {
+        let expected = [("cluster.x-k8s.io/provider".to_owned(), "infrastructure-capt".to_owned())];
+        assert_eq!(crd.metadata.labels, Some(BTreeMap::from(expected)), "{}", crd.spec.names.kind);
+    }
 }

@@ -90,6 +90,12 @@ pub struct RunStatus {
     /// What it waits for, if it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
+    /// Why its terraform had to start providers of its own instead of sharing running ones, if it had to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_gateway: Option<String>,
+    /// What else a person should know of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// What a run is for.

@@ -4,7 +4,8 @@ use anyhow::{anyhow, bail};
 use kube::ResourceExt as _;
 
 use super::{
-    client::{self, Access},
+    access::Access,
+    client,
     output::{self, ExitStatus},
 };
 use crate::{

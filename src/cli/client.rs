@@ -1,9 +1,6 @@
-//! The calls of the command line to a Kubernetes API: which one, and the few things that are written there.
+//! The calls of the command line to a Kubernetes API: what is read there, and the few things that are written.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
 
 use anyhow::{Context, anyhow};
 use k8s_openapi::api::{
@@ -11,99 +8,22 @@ use k8s_openapi::api::{
     core::v1::{ObjectReference, Secret},
 };
 use kube::{
-    Api, Client, Config, ResourceExt,
+    Api, Client, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
     core::PartialObjectMeta,
     discovery::{self, Scope},
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use serde_json::{Value, json};
 
-use super::{DataDir, objects::Wanted};
+use super::objects::Wanted;
 use crate::{
     api::{WorkspaceTemplateApply, crds, names},
-    config::Outer,
-    local::up::Up,
     model::names::kubeconfig_secret,
 };
 
 /// Name under which the command line writes fields: what the operator owns stays the operator's.
 const FIELD_MANAGER: &str = "capt-cli";
-
-/// Which Kubernetes API a command talks to.
-#[derive(Debug, Clone, clap::Args)]
-pub(super) struct Access {
-    #[command(flatten)]
-    pub(super) data: DataDir,
-    /// The kubeconfig of another Kubernetes API than that of `capt up`.
-    #[arg(long, value_name = "FILE", env = "CAPT_KUBECONFIG")]
-    pub(super) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
-    #[arg(long, value_name = "NAME", env = "CAPT_CONTEXT")]
-    pub(super) context: Option<String>,
-}
-
-impl Access {
-    /// What has to be added to a command that is to find the same API.
-    pub(super) fn flags(&self, outer: &Outer) -> String {
-        let file = self.kubeconfig.as_ref().map(|path| format!(" --kubeconfig {}", path.display()));
-        let context = self.context.as_ref().map(|name| format!(" --context {name}"));
-        if file.is_none() && context.is_none() {
-            return self.data.flag(outer);
-        }
-        file.unwrap_or_default() + &context.unwrap_or_default()
-    }
-
-    /// The one that was named, or that of `capt up`.
-    pub(super) async fn client(&self, outer: &Outer) -> anyhow::Result<Client> {
-        if self.kubeconfig.is_some() || self.context.is_some() {
-            let path = self.kubeconfig.as_deref().map(|path| outer.absolute(path));
-            return connect(path.as_deref(), self.context.as_deref()).await;
-        }
-        let data = self.data.path(outer);
-        let server = Up::of(outer, &data).running()?.ok_or_else(|| {
-            anyhow!(
-                "nothing runs for the data directory {}; start it with `capt up --data {}`, or name a Kubernetes \
-                 API with --kubeconfig or --context",
-                data.display(),
-                data.display()
-            )
-        })?;
-        connect(server.kubeconfig.as_deref(), server.context.as_deref()).await
-    }
-}
-
-/// What we call ourselves before an API server.
-const AGENT: &str = concat!("capt/", env!("CARGO_PKG_VERSION"));
-
-/// A client by a kubeconfig; by the usual places of one, or from inside of a cluster, if none is named.
-pub(super) async fn connect(kubeconfig: Option<&Path>, context: Option<&str>) -> anyhow::Result<Client> {
-    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    let mut config = match (kubeconfig, context) {
-        (Some(path), _) => {
-            let refused = |error| {
-                anyhow!(
-                    "cannot use the kubeconfig {}: {}; name one that works",
-                    path.display(),
-                    brief(&error)
-                )
-            };
-            let file = Kubeconfig::read_from(path).map_err(refused)?;
-            Config::from_custom_kubeconfig(file, &options).await.map_err(refused)?
-        }
-        (None, Some(name)) => Config::from_kubeconfig(&options).await.map_err(|error| {
-            let why = brief(&error);
-            anyhow!("cannot use the context {name}: {why}; `kubectl config get-contexts` lists them")
-        })?,
-        (None, None) => Config::infer().await.map_err(|_| {
-            anyhow!("there is neither a kubeconfig nor a cluster around us; name one with --kubeconfig")
-        })?,
-    };
-    // Whoever reads an audit log wants to know who it was.
-    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(AGENT)));
-    Client::try_from(config).map_err(|error| explain(&error))
-}
 
 /// The innermost cause, in one line.
 pub(super) fn brief(error: &dyn std::error::Error) -> String {

@@ -4,7 +4,8 @@ use comfy_table::{Table, presets};
 
 use super::{
     Format,
-    client::{Access, workspace},
+    access::Access,
+    client::workspace,
     output::{self, ExitStatus},
     time,
 };

@@ -1,7 +1,8 @@
 //! `capt kubeconfig`: how to reach a cluster that was made.
 
 use super::{
-    client::{self, Access},
+    access::Access,
+    client,
     output::{self, ExitStatus},
 };
 use crate::config::Outer;

@@ -1,16 +1,19 @@
 //! The command line: one file a subcommand, each with its `Args` and `run`.
 
+mod access;
 mod apply;
 mod approve;
 mod aws;
 mod client;
 mod completions;
+mod connect;
 mod crds;
 mod destroy;
 mod down;
 mod files;
 mod gateway;
 mod history;
+mod import;
 mod init;
 mod kube;
 mod kubeconfig;
@@ -24,6 +27,7 @@ mod plan;
 mod progress;
 mod render;
 mod report;
+mod router;
 mod run;
 mod setup;
 mod shim;
@@ -81,6 +85,8 @@ enum Command {
     Crds(crds::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
+    /// Answer for a workload of a cluster from this machine.
+    Connect(Box<connect::Args>),
     /// Destroy what the files asked for, without Kubernetes.
     Destroy(destroy::Args),
     /// Delete what `up` made, prove that nothing is left, and stop.
@@ -89,6 +95,8 @@ enum Command {
     Gateway(gateway::Args),
     /// The past runs of a workspace.
     History(history::Args),
+    /// Turn sandbox and route group files of Signadot into objects.
+    Import(import::Args),
     /// The first process of a container: start the operator, start it again, bury its children.
     Init(init::Args),
     /// The Kubernetes API alone: serve it from a data directory.
@@ -101,6 +109,8 @@ enum Command {
     Plan(plan::Args),
     /// Write the terraform directories, without AWS and without terraform.
     Render(render::Args),
+    /// The data plane of sandboxes: sends requests with a routing key to forks, and all others to the services.
+    Router(Box<router::Args>),
     /// The operator, in a cluster or with a kubeconfig.
     Run(Box<run::Args>),
     /// Own one terraform command (internal).
@@ -203,6 +213,8 @@ async fn run(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Aws(args) => aws::run(args, &outer).await,
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Connect(args) => Box::pin(connect::run(&args, &outer)).await,
         Command::Destroy(args) => Box::pin(destroy::run(&args, &outer)).await,
         Command::Down(args) => Box::pin(down::run(&args, &outer)).await,
         Command::Gateway(args) => gateway::run(args, &outer).await,
@@ -212,6 +224,7 @@ async fn run(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Logs(args) => logs::run(&args, &outer).await,
         Command::Plan(args) => Box::pin(plan::run(&args, &outer)).await,
         Command::Render(args) => render::run(&args, &outer),
+        Command::Router(args) => Box::pin(router::run(&args)).await,
         Command::Run(args) => Box::pin(run::run(&args, &outer)).await,
         Command::Status(args) => Box::pin(status::run(&args, &outer)).await,
         Command::Stop(args) => Box::pin(stop::run(&args, &outer)).await,

@@ -6,7 +6,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     Format,
-    client::{Access, kinds, list},
+    access::Access,
+    client::{kinds, list},
     output::{self, ExitStatus},
     show::{Show, follow},
     tree::{Node, forest, lines, plain},

@@ -19,8 +19,12 @@ pub mod captcluster;
 pub mod common;
 pub mod controlplane;
 pub mod identity;
+pub mod localworkload;
 #[cfg(test)]
 mod rig;
+pub mod routegroup;
+pub mod sandbox;
+pub mod service;
 pub mod standalone;
 pub mod template;
 pub mod workspace;

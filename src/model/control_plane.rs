@@ -152,6 +152,7 @@ pub(super) fn check(
         control_plane_endpoint: _,
         workspace_template_apply_name: _,
         additional_fargate_profiles,
+        sandboxes,
         eks_cluster_name,
         identity_ref,
     } = spec;
@@ -171,7 +172,10 @@ pub(super) fn check(
     let system_profile = built_in && config.system_fargate_profile;
     let profiles_path = path.field("additionalFargateProfiles");
     let around = Surroundings { home, limits, system_profile };
-    let profiles = fargate::check_all(&profiles_path, additional_fargate_profiles, around, problems);
+    let profiles = fargate::check_all(&profiles_path, &fargate::wanted(spec), around, problems);
+    if sandboxes.as_ref().is_some_and(|it| it.enabled) {
+        fargate::check_sandboxes(&profiles_path, additional_fargate_profiles, problems);
+    }
     let role_path = config_path.field("podExecutionRoleArn");
 
     Some(ValidatedControlPlane {

@@ -18,6 +18,35 @@ use super::{
 /// The name of the profile that the built-in EKS module makes for the cluster's DNS.
 pub const SYSTEM_PROFILE: &str = "system";
 
+/// The name of the profile for the pods of Sandboxes.
+pub const SANDBOX_PROFILE: &str = "sandboxes";
+/// Labels that pods of Sandboxes carry, those of forks and those of routers.
+const SANDBOX_LABELS: [&str; 2] = ["sandbox.capt.x-k8s.io/fork", "sandbox.capt.x-k8s.io/router"];
+
+/// All profiles that a cluster shall have beside its own one: those that are listed, and the one for Sandboxes.
+pub fn wanted(spec: &api::CaptControlPlaneSpec) -> Vec<api::FargateProfile> {
+    let mut all = spec.additional_fargate_profiles.clone();
+    // One that is listed under the same name is refused, and must not be there twice meanwhile.
+    let is_taken = all.iter().any(|it| it.name == SANDBOX_PROFILE);
+    if spec.sandboxes.as_ref().is_some_and(|it| it.enabled) && !is_taken {
+        all.push(sandbox_profile());
+    }
+    all
+}
+
+/// In every namespace, because forks run beside what they are forks of.
+fn sandbox_profile() -> api::FargateProfile {
+    let selector = |label: &str| api::FargateSelector {
+        namespace: "*".to_owned(),
+        labels: BTreeMap::from([(label.to_owned(), "*".to_owned())]),
+    };
+    api::FargateProfile {
+        name: SANDBOX_PROFILE.to_owned(),
+        selectors: SANDBOX_LABELS.map(selector).to_vec(),
+        ..api::FargateProfile::default()
+    }
+}
+
 /// A Fargate profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedProfile {
@@ -33,6 +62,16 @@ pub struct ValidatedProfile {
     pub pod_execution_role: Option<PodRoleArn>,
     /// Its tags.
     pub tags: Tags,
+}
+
+impl ValidatedProfile {
+    /// Whether it is the one for Sandboxes, whose pods other profiles may want too: which of them gets a fork is decided when
+    /// the fork is made.
+    pub fn is_for_sandboxes(&self) -> bool {
+        let labels =
+            |it: &ValidatedSelector| it.labels.keys().any(|key| SANDBOX_LABELS.contains(&key.as_str()));
+        self.name.as_str() == SANDBOX_PROFILE && self.selectors.iter().all(labels)
+    }
 }
 
 /// The pods a profile is for.
@@ -89,6 +128,17 @@ pub(super) fn check_all(
         valid.extend(check(&path, profile, around, problems));
     }
     valid
+}
+
+/// The name of the profile for Sandboxes is nobody else's.
+pub(super) fn check_sandboxes(path: &Path<'_>, profiles: &[api::FargateProfile], problems: &mut Problems) {
+    for (index, _) in profiles.iter().enumerate().filter(|(_, it)| it.name == SANDBOX_PROFILE) {
+        problems.add(
+            &path.index(index).field("name"),
+            "\"sandboxes\" is the name of the profile that sandboxes.enabled makes",
+            "choose another name, or set sandboxes.enabled to false",
+        );
+    }
 }
 
 fn check(

@@ -33,8 +33,9 @@ impl fmt::Display for Overlap {
 /// Every pair of profiles that want the same pods, the cluster's own profile among them if there is one.
 pub fn overlaps(profiles: &[ValidatedProfile], system_profile: bool) -> Vec<Overlap> {
     let system = system_selector().filter(|_| system_profile);
+    let ordinary = profiles.iter().filter(|profile| !profile.is_for_sandboxes());
     let mut named: Vec<(&str, &[ValidatedSelector])> =
-        profiles.iter().map(|profile| (profile.name.as_str(), profile.selectors.as_slice())).collect();
+        ordinary.map(|profile| (profile.name.as_str(), profile.selectors.as_slice())).collect();
     named.extend(system.as_ref().map(|selector| (SYSTEM_PROFILE, std::slice::from_ref(selector))));
     named.sort_unstable_by_key(|(name, _)| *name);
     let mut found = Vec::new();

@@ -10,7 +10,11 @@ use super::{cluster_kind::ClusterKind, settings::Settings};
 use crate::{
     aws::{Cloud, Sessions},
     blueprint::{Key, Place},
-    controllers::{captcluster, common, controlplane, identity, standalone, template, workspace},
+    controllers::{
+        captcluster,
+        common::{self, board::Board},
+        controlplane, identity, localworkload, routegroup, sandbox, service, standalone, template, workspace,
+    },
     k8s::{Events, Fence, Kube, vault::Vault},
     runs::Runs,
 };
@@ -42,6 +46,14 @@ impl Team {
         all.spawn(captcluster::run(self.common("capt/cluster"), stop.clone().cancelled_owned()));
         all.spawn(controlplane::run(self.control_plane(&sessions), stop.clone().cancelled_owned()));
         all.spawn(workspace::run(Arc::new(self.workspace(fence)), told, stop.clone()));
+        let sandboxes = self.common("capt/sandbox");
+        let board = Arc::new(Board::start(&sandboxes));
+        all.spawn(sandbox::run(&sandboxes, Arc::clone(&board), stop.clone().cancelled_owned()));
+        let groups = self.common("capt/routegroup");
+        all.spawn(routegroup::run(groups, board, stop.clone().cancelled_owned()));
+        all.spawn(localworkload::run(self.common("capt/localworkload"), stop.clone().cancelled_owned()));
+        let services = service::Context::new(self.common("capt/service"));
+        all.spawn(service::run(Arc::new(services), stop.clone()));
         all.spawn(template::run(Arc::new(self.template()), stop.clone()));
         all.spawn(identity::run(Arc::new(self.identity(&sessions)), stop.clone()));
         let outcome = tokio::select! {
@@ -70,6 +82,7 @@ impl Team {
         let settings = common::Settings {
             watch_filter: self.settings.watch_filter.clone(),
             namespace: self.settings.namespace.clone(),
+            preview_domain: self.settings.preview_domain.clone(),
             ..common::Settings::default()
         };
         let events = Events::new(self.kube.clone(), controller, "capt");

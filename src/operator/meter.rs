@@ -91,6 +91,8 @@ pub(super) struct Listener {
     drifted: Mutex<BTreeSet<String>>,
     /// The states of the profiles of each control plane.
     profiles: Mutex<BTreeMap<String, Vec<&'static str>>>,
+    /// The phase of each Sandbox.
+    sandboxes: Mutex<BTreeMap<String, &'static str>>,
 }
 
 /// What EKS says of profiles. A state that a later EKS invents is counted as another one, so that labels stay few.
@@ -98,7 +100,13 @@ const STATES: [&str; 6] = ["ACTIVE", "CREATING", "CREATE_FAILED", "DELETING", "D
 
 impl Listener {
     pub(super) fn new(metrics: Metrics) -> Self {
-        Self { metrics, waiting: Mutex::default(), drifted: Mutex::default(), profiles: Mutex::default() }
+        Self {
+            metrics,
+            waiting: Mutex::default(),
+            drifted: Mutex::default(),
+            profiles: Mutex::default(),
+            sandboxes: Mutex::default(),
+        }
     }
 
     /// Takes an object out of the queue; how long it was in there.
@@ -174,6 +182,21 @@ impl common::Meter for Listener {
         self.metrics.set_drifted(drifted.len());
     }
 
+    fn sandbox(&self, sandbox: &str, phase: Option<&'static str>) {
+        let mut all = lock(&self.sandboxes);
+        let before = match phase {
+            Some(phase) => all.insert(sandbox.to_owned(), phase),
+            None => all.remove(sandbox),
+        };
+        for phase in [before, phase].into_iter().flatten() {
+            self.metrics.set_sandboxes(phase, all.values().filter(|it| **it == phase).count());
+        }
+    }
+
+    fn propagated(&self, took: Duration) {
+        self.metrics.routes_propagated(took);
+    }
+
     fn replicated(&self, took: Duration) {
         self.metrics.state_replicated(took);
     }
@@ -223,6 +246,21 @@ mod tests {
         listener.profiles("a/one", &[]);
         assert!(has(&metrics, r#"capt_fargate_profiles{state="ACTIVE"} 1"#));
         assert!(has(&metrics, r#"capt_fargate_profiles{state="CREATING"} 0"#));
+    }
+
+    #[test]
+    fn a_sandbox_is_counted_in_the_phase_that_it_is_in() {
+        let (listener, metrics) = listener();
+        listener.sandbox("shop/one", Some("Progressing"));
+        listener.sandbox("shop/two", Some("Progressing"));
+        assert!(has(&metrics, r#"sandbox_phase{phase="Progressing"} 2"#));
+        listener.sandbox("shop/one", Some("Ready"));
+        assert!(has(&metrics, r#"sandbox_phase{phase="Progressing"} 1"#));
+        assert!(has(&metrics, r#"sandbox_phase{phase="Ready"} 1"#));
+        listener.propagated(Duration::from_millis(80));
+        assert!(has(&metrics, "route_propagation_seconds_count 1"));
+        listener.sandbox("shop/one", None);
+        assert!(has(&metrics, r#"sandbox_phase{phase="Ready"} 0"#));
     }
 
     #[test]

@@ -34,6 +34,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// terraform.
 const EACH: u64 = 850;
 
+/// The same where providers are shared: terraform alone, and a share of the providers.
+const EACH_SHARED: u64 = 250;
+
 /// How long our kinds are waited for at a time, before the wait is told again.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -143,7 +146,8 @@ fn runs(
         site.claim(&Belongs::Local)?;
     }
     site.gateway.clone_from(gateway);
-    let capacity = Capacity { places: settings.parallel, memory: settings.memory_budget_mb, each: EACH };
+    let each = if gateway.is_some() { EACH_SHARED } else { EACH };
+    let capacity = Capacity { places: settings.parallel, memory: settings.memory_budget_mb, each };
     let (runs, told) = Runs::new(site, capacity, Arc::new(Gauge::new(metrics.clone())));
     let adopted = runs.adopt()?;
     if adopted > 0 {

@@ -27,6 +27,8 @@ pub struct Settings {
     pub memory_budget_mb: u64,
     /// How often drift is looked for.
     pub drift_interval: Duration,
+    /// The domain of the hosts of endpoints, if routers serve one.
+    pub preview_domain: Option<String>,
     /// Quotas of the account.
     pub limits: Limits,
 }

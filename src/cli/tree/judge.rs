@@ -122,7 +122,7 @@ fn workspace(seen: Seen<'_>) -> Judgement {
         return judgement;
     }
     if is_ready {
-        return Judgement::new(State::Ready, "ready");
+        return Judgement::new(State::Ready, "ready").because(slow(&status));
     }
     let wrong = if seen.is_deleting() { None } else { invalid(seen) };
     if let Some(judgement) = wrong.or_else(|| failed(seen, &status)).or_else(|| deleting(seen)) {
@@ -131,6 +131,11 @@ fn workspace(seen: Seen<'_>) -> Judgement {
     let synced = seen.condition(types::SYNCED).filter(Condition::is_false);
     let said = ready.filter(|ready| !ready.is_true()).or(synced).map(|condition| condition.said());
     Judgement::new(State::Waiting, "waiting").because(said)
+}
+
+/// What nobody should find out by waiting.
+fn slow(status: &Work) -> Option<String> {
+    status.run.as_ref().and_then(|run| run.without_gateway.clone())
 }
 
 fn blocked(seen: Seen<'_>, status: &Work) -> Option<Judgement> {

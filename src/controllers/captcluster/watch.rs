@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     Api,
     core::{DeserializeGuard, DynamicObject, ObjectMeta, PartialObjectMeta},
@@ -31,12 +31,13 @@ pub fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
     let controller = drive::controller(KIND, &ctx, drive::api::<Own>(&ctx), drive::own(&ctx));
+    let (seen, stop) = (controller.store(), stop.shared());
     let log = drive::log(KIND, &ctx);
     let (of_cluster, of_workspace, of_control_plane) =
         (controller.store(), controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::resource(&ctx.cluster_version);
-    controller
+    let work = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches_with(
             all_clusters(&ctx),
@@ -60,13 +61,14 @@ pub fn run(
                 pick(&of_control_plane, |family, _| family.is_some_and(|family| family.has(&it.metadata)))
             }),
         )
-        .graceful_shutdown_on(stop)
+        .graceful_shutdown_on(stop.clone())
         .run(
             |object, ctx| drive::drive(KIND, object, ctx, reconcile),
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx),
             ctx,
         )
-        .for_each(log)
+        .for_each(log);
+    drive::finish(work, seen, stop)
 }
 
 fn all_clusters(ctx: &Context) -> Api<PartialObjectMeta<DynamicObject>> {

@@ -7,7 +7,12 @@ use crate::api::names;
 /// Whether applying `wanted` would change `live`. Fields of others do not count; fields that we once applied and do not
 /// want any more do.
 pub fn differs(live: &Value, wanted: &Value) -> bool {
-    !contains(live, wanted) || ours(live).is_some_and(|fields| has_more(fields, wanted))
+    differs_from(live, wanted, names::FIELD_MANAGER)
+}
+
+/// The same for what is applied under another name.
+pub fn differs_from(live: &Value, wanted: &Value, manager: &str) -> bool {
+    !contains(live, wanted) || ours(live, manager).is_some_and(|fields| has_more(fields, wanted))
 }
 
 /// Whether everything wanted is there.
@@ -32,11 +37,10 @@ fn has_all(live: &Value, wanted: &Value) -> bool {
 }
 
 /// The fields that we applied last.
-fn ours(live: &Value) -> Option<&Map<String, Value>> {
+fn ours<'a>(live: &'a Value, manager: &str) -> Option<&'a Map<String, Value>> {
     let managers = live.pointer("/metadata/managedFields")?.as_array()?;
-    let mine = |it: &&Value| {
-        it["manager"] == names::FIELD_MANAGER && it["operation"] == "Apply" && it["subresource"].is_null()
-    };
+    let mine =
+        |it: &&Value| it["manager"] == manager && it["operation"] == "Apply" && it["subresource"].is_null();
     managers.iter().find(mine)?.get("fieldsV1")?.as_object()
 }
 

@@ -16,13 +16,21 @@ pub struct Settings {
     pub namespace: Option<String>,
     /// How long a VPC may take before somebody should look; a control plane may say otherwise.
     pub vpc_timeout: Duration,
+    /// The domain of the hosts of endpoints, if routers serve one.
+    pub preview_domain: Option<String>,
     /// Objects of one kind that are looked at at the same time.
     pub concurrency: u16,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { watch_filter: None, namespace: None, vpc_timeout: Duration::from_mins(15), concurrency: 16 }
+        Self {
+            watch_filter: None,
+            namespace: None,
+            vpc_timeout: Duration::from_mins(15),
+            preview_domain: None,
+            concurrency: 16,
+        }
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
-use futures::TryStreamExt as _;
+use futures::{FutureExt as _, TryStreamExt as _};
 use kube::{
     Api, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
     runtime::{
         Controller, WatchStreamExt as _,
         controller::{Action, Error as ControllerError},
-        reflector::{self, ObjectRef, reflector},
+        reflector::{self, ObjectRef, Store, reflector},
         watcher,
     },
 };
@@ -51,6 +51,24 @@ where
     let ((reader, writer), meter) = (reflector::store(), Arc::clone(&ctx.meter));
     let changes = reflector(writer, watcher(objects, which)).applied_objects();
     Controller::for_stream(changes.inspect_ok(move |it| meter.told(kind, &path(it.meta()))), reader)
+}
+
+/// A controller's work until its end, after `stop`. One that is told to stop before it has seen its objects would wait for
+/// them for ever, with the lease in its hands; but it has begun nothing, so it can be left where it is.
+pub async fn finish<K>(work: impl Future<Output = ()>, objects: Store<K>, stop: impl Future<Output = ()>)
+where
+    K: Resource<DynamicType = ()> + Clone + 'static,
+{
+    let unseen = async {
+        stop.await;
+        if objects.wait_until_ready().now_or_never().is_some() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = unseen => {}
+    }
 }
 
 /// A mapping from something that changed to the objects it concerns, which then wait in the queue.
@@ -170,4 +188,27 @@ fn whole(error: &dyn Error) -> String {
         next = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_told_to_stop_before_it_saw_anything_stops() {
+        let (objects, mut writer) = reflector::store::<ConfigMap>();
+        let told = || async {};
+        let forever = std::future::pending;
+        timeout(Duration::from_secs(1), finish(forever(), objects.clone(), told())).await.unwrap();
+        // Whoever has seen its objects may be in the middle of something, and ends by itself.
+        writer.apply_watcher_event(&watcher::Event::Init);
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        timeout(Duration::from_secs(1), finish(forever(), objects.clone(), told())).await.unwrap_err();
+        finish(std::future::ready(()), objects, forever()).await;
+    }
 }

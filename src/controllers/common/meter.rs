@@ -50,6 +50,12 @@ pub trait Meter: Send + Sync {
     /// Whether a workspace differs from reality.
     fn drifted(&self, _workspace: &str, _is: bool) {}
 
+    /// The phase of a Sandbox; none if it is gone.
+    fn sandbox(&self, _sandbox: &str, _phase: Option<&'static str>) {}
+
+    /// All routers of a namespace have routes, so long after the first of them should have had them.
+    fn propagated(&self, _took: Duration) {}
+
     /// A state was copied to the API server.
     fn replicated(&self, _took: Duration) {}
 }

@@ -2,14 +2,17 @@
 //! when it is looked at again.
 
 pub mod applied;
+pub mod board;
 pub mod cluster;
 pub mod context;
 pub mod drive;
 pub mod family;
 pub mod gate;
+pub mod httproutes;
 pub mod identity;
 pub mod meter;
 pub mod policy;
+pub mod propagation;
 pub mod step;
 pub mod unreadable;
 pub mod workspace;

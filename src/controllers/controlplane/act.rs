@@ -1,11 +1,12 @@
 //! Does what was decided. No branch on the spec.
 
 use kube::ResourceExt as _;
+use sandbox::api::{Sandbox, SandboxSpec};
 use serde_json::json;
 
 use super::{Context, decide::Decision, delete::Teardown};
 use crate::{
-    api::{CaptControlPlane, WorkspaceTemplateApply, names},
+    api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names},
     controllers::common::{Thing, drive, meter::since},
     k8s::{self, Deleted, K8sError, events::News},
 };
@@ -147,6 +148,13 @@ pub(super) async fn tear_down(
 ) -> Result<Removed, K8sError> {
     let kube = &ctx.common.kube;
     match step {
+        Teardown::Sandboxes { delete, why } => {
+            for metadata in delete {
+                let sandbox = Sandbox { metadata, spec: SandboxSpec::default(), status: None };
+                kube.delete(&sandbox, k8s::Removal::Background).await?;
+            }
+            Ok(Removed::Waiting { reason: reasons::WAITING_FOR_SANDBOXES_DELETION, why })
+        }
         Teardown::Workspaces { delete, reason, why } => {
             keep_account_wide(object, ctx).await?;
             for apply in &delete {

@@ -1,10 +1,13 @@
 //! What is to be done about a control plane that goes. Pure.
 //!
-//! Profiles first, then the cluster, then the Secrets; each step waits until the one before it is proven done. Nothing is
-//! made here, because nothing can be made in a namespace that goes too.
+//! Sandboxes leave first, then the profiles go, then the cluster, then the Secrets; each step waits until the one before it is proven done. Nothing is
+//! made here, because nothing can be made in a namespace that goes too. Sandboxes alone are not waited for without end: what
+//! they leave behind goes with the cluster.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, core::ObjectMeta};
 
 use super::dereference::Remains;
 use crate::{
@@ -12,9 +15,19 @@ use crate::{
     controllers::common::workspace,
 };
 
+/// How long Sandboxes may take to leave.
+pub(crate) const DRAIN: Duration = Duration::from_mins(2);
+
 /// The next step of a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Teardown {
+    /// Sandboxes leave the cluster, and are waited for.
+    Sandboxes {
+        /// Those that were not told yet.
+        delete: Vec<ObjectMeta>,
+        /// What is waited for.
+        why: String,
+    },
     /// Workspaces go, and are waited for.
     Workspaces {
         /// Those that were not told yet.
@@ -30,9 +43,15 @@ pub(crate) enum Teardown {
     Release,
 }
 
-/// The next step.
-pub(crate) fn next(remains: &Remains) -> Teardown {
-    let Remains { eks, profiles, secrets } = remains;
+/// The next step of a deletion that has gone on for so long.
+pub(crate) fn next(remains: &Remains, age: Duration) -> Teardown {
+    let Remains { sandboxes, eks, profiles, secrets } = remains;
+    if !sandboxes.is_empty() && age < DRAIN {
+        let names: Vec<&str> = sandboxes.iter().filter_map(|it| it.name.as_deref()).collect();
+        let why = format!("waiting for Sandboxes to leave the cluster: {}", names.join(", "));
+        let delete = sandboxes.iter().filter(|it| it.deletion_timestamp.is_none()).cloned().collect();
+        return Teardown::Sandboxes { delete, why };
+    }
     if !profiles.is_empty() {
         let reason = reasons::WAITING_FOR_FARGATE_PROFILES_DELETION;
         return workspaces(profiles.iter(), reason, "Fargate profiles");
@@ -118,21 +137,42 @@ mod tests {
     #[test]
     fn the_cluster_waits_for_all_profiles_and_the_secrets_for_the_cluster() {
         let mut remains = Remains {
+            sandboxes: Vec::new(),
             eks: Some(apply("eks")),
             profiles: vec![apply("one"), going(apply("two"))],
             secrets: vec![Secret::default()],
         };
-        assert_eq!(names(&next(&remains)), (vec!["one".to_owned()], "WaitingForFargateProfilesDeletion"));
+        assert_eq!(
+            names(&next(&remains, Duration::ZERO)),
+            (vec!["one".to_owned()], "WaitingForFargateProfilesDeletion")
+        );
         remains.profiles = vec![going(apply("two"))];
-        assert_eq!(names(&next(&remains)), (vec![], "WaitingForFargateProfilesDeletion"));
+        assert_eq!(names(&next(&remains, Duration::ZERO)), (vec![], "WaitingForFargateProfilesDeletion"));
         remains.profiles.clear();
-        assert_eq!(names(&next(&remains)), (vec!["eks".to_owned()], "WaitingForEKSClusterDeletion"));
+        assert_eq!(
+            names(&next(&remains, Duration::ZERO)),
+            (vec!["eks".to_owned()], "WaitingForEKSClusterDeletion")
+        );
         remains.eks = remains.eks.map(going);
-        assert_eq!(names(&next(&remains)), (vec![], "WaitingForEKSClusterDeletion"));
+        assert_eq!(names(&next(&remains, Duration::ZERO)), (vec![], "WaitingForEKSClusterDeletion"));
         remains.eks = None;
-        assert_eq!(next(&remains), Teardown::Secrets(vec![Secret::default()]));
+        assert_eq!(next(&remains, Duration::ZERO), Teardown::Secrets(vec![Secret::default()]));
         remains.secrets.clear();
-        assert_eq!(next(&remains), Teardown::Release);
+        assert_eq!(next(&remains, Duration::ZERO), Teardown::Release);
+    }
+
+    #[test]
+    fn sandboxes_leave_before_everything_else_and_hold_nothing_up() {
+        let sandbox = |name: &str| ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let mut last = sandbox("two");
+        last.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        let remains =
+            Remains { sandboxes: vec![sandbox("one"), last], eks: Some(apply("eks")), ..Remains::default() };
+        let Teardown::Sandboxes { delete, why } = next(&remains, DRAIN / 2) else { panic!("it waits") };
+        assert_eq!(delete, [sandbox("one")]);
+        assert!(why.contains("one, two"), "{why}");
+        assert_eq!(names(&next(&remains, DRAIN)).1, "WaitingForEKSClusterDeletion");
     }
 
     #[test]
@@ -140,8 +180,8 @@ mod tests {
         let error = json!({"observedGeneration": 1, "lastError": {"class": "Unknown", "code": "InternalFailure",
             "message": "DELETE_FAILED: the role is gone", "retryAt": "2026-11-01T10:00:00Z"}});
         let stuck = going(workspace("cp-apps-fargate-apply", &json!({}), &error));
-        let remains = Remains { profiles: vec![stuck], eks: Some(apply("eks")), secrets: Vec::new() };
-        let Teardown::Workspaces { why, .. } = next(&remains) else { panic!("it waits") };
+        let remains = Remains { profiles: vec![stuck], eks: Some(apply("eks")), ..Remains::default() };
+        let Teardown::Workspaces { why, .. } = next(&remains, Duration::ZERO) else { panic!("it waits") };
         assert!(why.contains("the role is gone") && why.contains("tried again at"), "{why}");
 
         let mut object = control_plane(&json!({"version": "1.33"}));

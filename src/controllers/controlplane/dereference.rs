@@ -3,7 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Resource, ResourceExt as _, api::DynamicObject, core::DeserializeGuard};
+use kube::{
+    Resource, ResourceExt as _,
+    api::DynamicObject,
+    core::{DeserializeGuard, ObjectMeta},
+};
+use sandbox::api::Sandbox;
 use serde::de::DeserializeOwned;
 
 use super::{build, fargate, look::Access};
@@ -15,6 +20,7 @@ use crate::{
         cluster::{self, ClusterView},
         family::Family,
         identity::{self, IdentityError},
+        unreadable,
     },
     k8s::K8sError,
     model::names,
@@ -106,6 +112,8 @@ pub(crate) async fn look(
 /// What is left of a control plane that goes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remains {
+    /// Sandboxes with forks in the cluster.
+    pub sandboxes: Vec<ObjectMeta>,
     /// The workspace of the EKS cluster.
     pub eks: Option<WorkspaceTemplateApply>,
     /// The workspaces of Fargate profiles.
@@ -122,11 +130,28 @@ pub(crate) async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<
     let Some(Family { name, .. }) = family else {
         return Ok(Remains { eks, ..Remains::default() });
     };
-    let ((profiles, _), found) = tokio::try_join!(profiles(object, &name, ctx), secrets(object, &name, ctx))?;
+    let ((profiles, _), found, sandboxes) = tokio::try_join!(
+        profiles(object, &name, ctx),
+        secrets(object, &name, ctx),
+        sandboxes(object, &name, ctx),
+    )?;
     let Secrets { programs, people, authority, upstreams } = found;
     let ours = |secret: &Secret| secret.owner_references().iter().any(|it| it.uid == uid);
     let secrets = [programs, people, authority, upstreams].into_iter().flatten().filter(ours).collect();
-    Ok(Remains { eks, profiles, secrets })
+    Ok(Remains { sandboxes, eks, profiles, secrets })
+}
+
+/// Sandboxes that name this Cluster. One that cannot be read has made nothing.
+async fn sandboxes(
+    object: &CaptControlPlane,
+    cluster: &str,
+    ctx: &Context,
+) -> Result<Vec<ObjectMeta>, K8sError> {
+    let all: Vec<DeserializeGuard<Sandbox>> = ctx.kube.list_if_served(object.namespace().as_deref()).await?;
+    let here = unreadable::readable(all)
+        .into_iter()
+        .filter(|it| it.spec.cluster_ref.as_ref().is_some_and(|reference| reference.name == cluster));
+    Ok(here.map(|it| it.metadata).collect())
 }
 
 /// The network that a Cluster refers to, if it belongs to it.
@@ -181,7 +206,7 @@ async fn profiles(
     found.retain(|apply| apply.owner_references().iter().any(|it| it.uid == uid));
     let known: BTreeSet<String> = found.iter().map(kube::ResourceExt::name_any).collect();
     let mut taken = BTreeMap::new();
-    for profile in &object.spec.additional_fargate_profiles {
+    for profile in crate::model::fargate::wanted(&object.spec) {
         let name = fargate::apply_name(object, &profile.name);
         if !known.contains(&name) {
             // Without its label, or somebody else's.

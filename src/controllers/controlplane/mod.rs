@@ -48,7 +48,7 @@ use super::common::{
     step::{Step, Stopped},
 };
 use crate::{
-    api::{CaptControlPlane, CaptControlPlaneStatus, names},
+    api::{CaptControlPlane, CaptControlPlaneStatus, conditions::reasons, names},
     k8s::Written,
 };
 
@@ -56,6 +56,8 @@ use crate::{
 const NET: Duration = Duration::from_mins(10);
 /// How often a wait looks whether what it waits for is there.
 const WAITING_NET: Duration = Duration::from_secs(30);
+/// How often a deletion looks whether the Sandboxes have left.
+const DRAINING_NET: Duration = Duration::from_secs(1);
 /// The least pause before another look.
 const LEAST: Duration = Duration::from_millis(100);
 
@@ -137,7 +139,8 @@ async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, Stop
         let remains = Box::pin(dereference::remains(object, &ctx.common)).await;
         let remains = remains.map_err(Step::Dereference.stopped())?;
         // decide (no client required), act (client required)
-        let removed = act::tear_down(object, delete::next(&remains), ctx).await;
+        let age = since(object.metadata.deletion_timestamp.as_ref(), (ctx.common.clock)());
+        let removed = act::tear_down(object, delete::next(&remains, age.unwrap_or_default()), ctx).await;
         match removed.map_err(Step::Remove.stopped())? {
             Removed::Released => return Ok(Action::await_change()),
             Removed::Next => {}
@@ -146,7 +149,9 @@ async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, Stop
                 let left = delete::profiles(object, &remains);
                 let new = status::deleting(&old, moment(object, ctx), (reason, &why), left);
                 write(object, &new, ctx).await?;
-                return Ok(Action::requeue(WAITING_NET));
+                // Nobody tells us when the last Sandbox has left.
+                let drains = reason == reasons::WAITING_FOR_SANDBOXES_DELETION;
+                return Ok(Action::requeue(if drains { DRAINING_NET } else { WAITING_NET }));
             }
         }
     }

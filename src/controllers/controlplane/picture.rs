@@ -163,7 +163,7 @@ impl<'a> Picture<'a> {
 
     /// The profiles of the spec, and those that were in it and have a workspace still.
     pub(crate) fn all_profiles(&self) -> Vec<Profile<'a>> {
-        let wanted = &self.object.spec.additional_fargate_profiles;
+        let wanted = crate::model::fargate::wanted(&self.object.spec);
         let by_name: BTreeMap<String, &WorkspaceTemplateApply> =
             self.seen.profiles.iter().map(|apply| (apply.name_any(), apply)).collect();
         let mut all: Vec<Profile<'a>> = wanted

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
@@ -34,13 +34,14 @@ pub fn run(
 ) -> impl Future<Output = ()> + Send {
     let common = Arc::clone(&ctx.common);
     let controller = drive::controller(KIND, &common, drive::api::<Own>(&common), drive::own(&common));
+    let (seen, stop) = (controller.store(), stop.shared());
     let log = drive::log(KIND, &common);
     let (of_cluster, of_network) = (controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::resource(&common.cluster_version);
     // Only Secrets that belong to a Cluster can be ours.
     let secrets = others().labels(names::CLUSTER_NAME_LABEL);
-    controller
+    let work = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .owns(drive::api::<PartialObjectMeta<WorkspaceTemplateApply>>(&common), others())
         .owns(drive::api::<PartialObjectMeta<Secret>>(&common), secrets)
@@ -60,7 +61,7 @@ pub fn run(
             }),
         )
         .reconcile_on(ctx.woken())
-        .graceful_shutdown_on(stop)
+        .graceful_shutdown_on(stop.clone())
         .run(
             move |object, common| {
                 let ctx = Arc::clone(&ctx);
@@ -69,7 +70,8 @@ pub fn run(
             |object, error, common| drive::policy(KIND, &object, error, &common),
             common,
         )
-        .for_each(log)
+        .for_each(log);
+    drive::finish(work, seen, stop)
 }
 
 fn all_clusters(ctx: &common::Context) -> Api<PartialObjectMeta<DynamicObject>> {

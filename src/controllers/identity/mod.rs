@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Resource, ResourceExt,
@@ -54,6 +54,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let log = drive::log(KIND, &ctx.common);
     let objects = Api::<DeserializeGuard<CaptIdentity>>::all(client.clone());
     let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
+    let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
@@ -65,25 +66,23 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         let waiting = all.state().into_iter().filter(|it| it.meta().deletion_timestamp.is_some());
         waiting.map(|it| ObjectRef::from_obj(it.as_ref())).collect::<Vec<_>>()
     };
-    controller
-        .with_config(Config::default().concurrency(4))
-        .watches_stream(users, drive::concerning(KIND, &ctx.common, of_user))
-        .graceful_shutdown_on(stop.cancelled_owned())
-        .run(
-            |object, ctx: Arc<Context>| {
-                let common = Arc::clone(&ctx.common);
-                drive::drive(
-                    KIND,
-                    object,
-                    common,
-                    move |object, _| async move { reconcile(&object, &ctx).await },
-                )
-            },
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log)
-        .await;
+    let work =
+        controller
+            .with_config(Config::default().concurrency(4))
+            .watches_stream(users, drive::concerning(KIND, &ctx.common, of_user))
+            .graceful_shutdown_on(stop.clone())
+            .run(
+                |object, ctx: Arc<Context>| {
+                    let common = Arc::clone(&ctx.common);
+                    drive::drive(KIND, object, common, move |object, _| async move {
+                        reconcile(&object, &ctx).await
+                    })
+                },
+                |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+                ctx,
+            )
+            .for_each(log);
+    drive::finish(work, seen, stop).await;
 }
 
 /// Holds an identity while it is used, and asks AWS about it.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     core::{DeserializeGuard, ObjectMeta, PartialObjectMeta},
     runtime::{
@@ -31,9 +31,10 @@ pub fn run(
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
     let controller = drive::controller(KIND, &ctx, drive::api::<Own>(&ctx), drive::own(&ctx));
+    let (seen, stop) = (controller.store(), stop.shared());
     let log = drive::log(KIND, &ctx);
     let (of_network, of_control_plane) = (controller.store(), controller.store());
-    controller
+    let work = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches(
             drive::api::<PartialObjectMeta<CaptCluster>>(&ctx),
@@ -53,13 +54,14 @@ pub fn run(
                 })
             }),
         )
-        .graceful_shutdown_on(stop)
+        .graceful_shutdown_on(stop.clone())
         .run(
             |object, ctx| drive::drive(KIND, object, ctx, reconcile),
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx),
             ctx,
         )
-        .for_each(log)
+        .for_each(log);
+    drive::finish(work, seen, stop)
 }
 
 /// The Clusters that refer to an object, or own it.

@@ -11,7 +11,7 @@ use terraform_driver::render::Request;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
-    judge::{Judged, Verdict, judge},
+    judge::{Judged, Verdict, judge, remembered},
     reference,
 };
 use crate::{api::WorkspaceTemplate, blueprint::Key, runs::Runs, work::validate};
@@ -46,7 +46,8 @@ impl Background {
         {
             return verdict.clone();
         }
-        match judge(&key, object) {
+        let judged = remembered(object).map_or_else(|| judge(&key, object), Judged::Settled);
+        match judged {
             Judged::Settled(verdict) => {
                 lock(&self.known).insert(key, (generation, Some(verdict.clone())));
                 Some(verdict)
@@ -66,10 +67,7 @@ impl Background {
             // Nobody closes it.
             let _turn = one.acquire().await;
             let verdict = match validate(runs.site(), &request).await {
-                Ok(findings) if findings.is_empty() => {
-                    Verdict::Valid("terraform finds nothing wrong".to_owned())
-                }
-                Ok(findings) => Verdict::Invalid(findings.join("; ")),
+                Ok(findings) => Verdict::of_findings(&findings),
                 Err(error) => Verdict::Valid(format!("terraform could not look at it: {error}")),
             };
             if let Some(entry) = lock(&known).get_mut(&key).filter(|entry| entry.0 == generation) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use terraform_driver::render::{self, Request, Source};
 
 use crate::{
-    api::WorkspaceTemplate,
+    api::{WorkspaceTemplate, conditions::types},
     blueprint::{FillError, Key, fill, template_request},
 };
 
@@ -25,6 +25,35 @@ pub enum Judged {
     Settled(Verdict),
     /// Terraform may find more.
     Ask(Box<Request>),
+}
+
+/// What is said of a template when terraform had nothing to say.
+const NOTHING_WRONG: &str = "terraform finds nothing wrong";
+
+impl Verdict {
+    /// Of what terraform found.
+    pub(super) fn of_findings(findings: &[String]) -> Self {
+        if findings.is_empty() {
+            return Self::Valid(NOTHING_WRONG.to_owned());
+        }
+        Self::Invalid(findings.join("; "))
+    }
+}
+
+/// What terraform said of this generation before we were started. It costs seconds of a provider to ask again, and whoever
+/// applies the template asks in any case.
+pub(super) fn remembered(template: &WorkspaceTemplate) -> Option<Verdict> {
+    let conditions = &template.status.as_ref()?.conditions;
+    let said = conditions.iter().find(|it| it.type_ == types::VALID)?;
+    if said.observed_generation != template.metadata.generation {
+        return None;
+    }
+    match said.status.as_str() {
+        "False" => Some(Verdict::Invalid(said.message.clone())),
+        // Other words mean that terraform could not look at it.
+        "True" if said.message == NOTHING_WRONG => Some(Verdict::Valid(said.message.clone())),
+        _ => None,
+    }
 }
 
 /// Looks at a template alone. Its placeholders are filled in by whoever applies it, and so is what comes out of Secrets.
@@ -88,6 +117,28 @@ mod tests {
     #[test]
     fn what_parses_goes_to_terraform() {
         assert!(matches!(judged("resource \"terraform_data\" \"x\" {}"), Judged::Ask(_)));
+    }
+
+    #[test]
+    fn what_was_said_of_this_generation_is_not_asked_again() {
+        let mut template = template("");
+        template.metadata.generation = Some(3);
+        assert_eq!(remembered(&template), None, "nothing was said");
+        let mut after = |status: &str, message: &str, generation: i64| {
+            let said = json!({
+                "type": types::VALID, "status": status, "reason": "R", "message": message,
+                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            template.status = Some(serde_json::from_value(json!({"conditions": [said]})).unwrap());
+            remembered(&template)
+        };
+        assert_eq!(after("True", NOTHING_WRONG, 3), Some(Verdict::Valid(NOTHING_WRONG.to_owned())));
+        assert_eq!(
+            after("False", "no such argument", 3),
+            Some(Verdict::Invalid("no such argument".to_owned()))
+        );
+        assert_eq!(after("True", "terraform could not look at it: no provider", 3), None);
+        assert_eq!(after("True", NOTHING_WRONG, 2), None, "of an older one");
     }
 
     #[test]

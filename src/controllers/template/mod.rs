@@ -6,7 +6,7 @@ mod users;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     ResourceExt,
     core::DeserializeGuard,
@@ -55,12 +55,13 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let (background, users, log) = (Arc::new(background), Users::default(), drive::log(KIND, &ctx.common));
     let objects = drive::api::<DeserializeGuard<WorkspaceTemplate>>(&ctx.common);
     let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
+    let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let used = users.follow(&ctx.common);
-    controller
+    let work = controller
         .with_config(Config::default().concurrency(8))
         .reconcile_on(judged)
         .reconcile_on(used)
-        .graceful_shutdown_on(stop.cancelled_owned())
+        .graceful_shutdown_on(stop.clone())
         .run(
             move |object, ctx: Arc<Context>| {
                 let (common, background) = (Arc::clone(&ctx.common), Arc::clone(&background));
@@ -72,8 +73,8 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
             ctx,
         )
-        .for_each(log)
-        .await;
+        .for_each(log);
+    drive::finish(work, seen, stop).await;
 }
 
 /// Looks a template over, and holds it while it is used.

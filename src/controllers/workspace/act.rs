@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     api::{
-        BuiltInModule, IdentityRef, RunOperation, SecretRef, WorkspaceTemplateApply,
+        BuiltInModule, IdentityRef, RunOperation, RunStatus, SecretRef, WorkspaceTemplateApply,
         WorkspaceTemplateApplyStatus, conditions::types, names,
     },
     blueprint::Key,
@@ -160,7 +160,19 @@ fn happenings(
     {
         all.push(News::normal("Run", "RunStarted", format!("{:?} {}", run.operation, run.id)));
     }
+    all.extend(words(before.and_then(|it| it.run.as_ref()), now.run.as_ref()));
     all
+}
+
+/// What a run says beside how it goes.
+fn words(before: Option<&RunStatus>, now: Option<&RunStatus>) -> Vec<News> {
+    let Some(now) = now else { return Vec::new() };
+    let plain = now.without_gateway.as_ref();
+    let is_news = plain.is_some() && before.and_then(|it| it.without_gateway.as_ref()) != plain;
+    let plain = plain.filter(|_| is_news).map(|why| News::warning("Run", "WithoutGateway", why));
+    let told: &[String] = before.filter(|it| it.id == now.id).map_or(&[], |it| &it.notes);
+    let notes = now.notes.iter().filter(|note| !told.contains(note));
+    plain.into_iter().chain(notes.map(|note| News::normal("Run", "RunNote", note))).collect()
 }
 
 /// Does it, and says when to look again.
@@ -273,4 +285,39 @@ async fn let_go(
         tracing::warn!(%key, %error, "the directory of a workspace that is gone stays");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str, without_gateway: Option<&str>, notes: &[&str]) -> RunStatus {
+        serde_json::from_value(serde_json::json!({
+            "id": id, "operation": "Check", "phase": "Planning", "withoutGateway": without_gateway, "notes": notes,
+        }))
+        .unwrap()
+    }
+
+    fn reasons(before: Option<&RunStatus>, now: &RunStatus) -> Vec<&'static str> {
+        words(before, Some(now)).into_iter().map(|it| it.reason).collect()
+    }
+
+    #[test]
+    fn a_run_without_the_gateway_is_told_once_for_each_reason() {
+        let (shares, plain) = (run("1", None, &[]), run("2", Some("no version is locked"), &[]));
+        assert_eq!(reasons(Some(&shares), &plain), ["WithoutGateway"]);
+        assert_eq!(reasons(None, &plain), ["WithoutGateway"]);
+        assert_eq!(reasons(Some(&plain), &plain), [""; 0]);
+        assert_eq!(reasons(Some(&plain), &run("3", Some("another"), &[])), ["WithoutGateway"]);
+        assert_eq!(reasons(Some(&plain), &shares), [""; 0]);
+    }
+
+    #[test]
+    fn a_note_is_told_when_it_is_new() {
+        let (one, two) = (run("1", None, &["a"]), run("1", None, &["a", "b"]));
+        assert_eq!(reasons(Some(&run("1", None, &[])), &one), ["RunNote"]);
+        assert_eq!(reasons(Some(&one), &two), ["RunNote"]);
+        assert_eq!(reasons(Some(&two), &two), [""; 0]);
+        assert_eq!(reasons(Some(&two), &run("2", None, &["a"])), ["RunNote"], "another run says it anew");
+    }
 }

@@ -121,7 +121,7 @@ fn is_current(known: &Known, status: &WorkspaceTemplateApplyStatus) -> bool {
 /// Of one that is as it should be, as far as anybody knows.
 fn check(facts: &Facts, known: &Known, status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Decision {
     let corrects = facts.drift.mode == DriftMode::Correct && known.policies.change;
-    let goal = if corrects { Goal::Apply { approved: None } } else { Goal::Check };
+    let goal = if corrects { Goal::Correct } else { Goal::Check };
     if !facts.has_directory {
         // On a new disk: what is kept elsewhere has to come back, and the outputs with it.
         return Decision::Bring { goal, lane: Lane::Retry };

@@ -25,6 +25,8 @@ type Status = WorkspaceTemplateApplyStatus;
 /// Takes in what the run of this process says. `seed` spreads retries of many objects.
 pub fn take_in(mut status: Status, run: &View, seed: &str) -> Status {
     let known = status.run.as_ref().is_some_and(|it| it.id == run.id && it.finished_at.is_some());
+    // As long as this run has not got to a command, what is known of the last one stands: it is not news each time.
+    let last = status.run.take().filter(|_| !run.is_over()).and_then(|run| run.without_gateway);
     status.run = Some(RunStatus {
         id: run.id.clone(),
         operation: run.operation,
@@ -33,6 +35,8 @@ pub fn take_in(mut status: Status, run: &View, seed: &str) -> Status {
         finished_at: run.finished.map(time),
         inputs_hash: Some(run.inputs_hash.clone()),
         waiting_for: run.waiting_for.clone(),
+        without_gateway: run.plain.clone().or(last),
+        notes: run.notes.clone(),
     });
     status.progress.clone_from(&run.progress);
     if run.plan.is_some() {
@@ -256,4 +260,34 @@ fn said_before(status: &Status, kind: &str) -> String {
 
 fn time(at: Timestamp) -> Time {
     Time(conditions::whole_seconds(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::RunPhase;
+
+    fn view(id: &str, plain: Option<&str>, end: Option<End>) -> View {
+        let started = "2026-11-01T10:00:00Z".parse().unwrap();
+        let mut view = View::new(id.to_owned(), RunOperation::Check, started, "h".to_owned());
+        view.plain = plain.map(str::to_owned);
+        view.phase = end.as_ref().map_or(RunPhase::Planning, End::phase);
+        view.finished = end.as_ref().map(|_| started);
+        view.end = end;
+        view
+    }
+
+    fn why(status: &Status) -> Option<&str> {
+        status.run.as_ref()?.without_gateway.as_deref()
+    }
+
+    #[test]
+    fn why_a_run_does_without_the_gateway_stays_until_another_has_shared() {
+        let status = take_in(Status::default(), &view("1", Some("no"), Some(End::Unchanged)), "s");
+        assert_eq!(why(&status), Some("no"));
+        let status = take_in(status, &view("2", None, None), "s");
+        assert_eq!(why(&status), Some("no"), "the next one has not started terraform yet");
+        let status = take_in(status, &view("2", None, Some(End::Unchanged)), "s");
+        assert_eq!(why(&status), None);
+    }
 }

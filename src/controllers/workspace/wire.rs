@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt, stream::poll_fn};
+use futures::{FutureExt as _, Stream, StreamExt, stream::poll_fn};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, Resource, ResourceExt,
@@ -37,9 +37,10 @@ const AT_ONCE: u16 = 32;
 pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop: CancellationToken) {
     let common = Arc::clone(&ctx.common);
     let controller = drive::controller(KIND, &common, drive::api::<Guarded>(&common), drive::own(&common));
+    let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let log = drive::log(KIND, &common);
     let objects = controller.store();
-    controller
+    let work = controller
         .with_config(Config::default().concurrency(AT_ONCE))
         .watches(
             drive::api::<PartialObjectMeta<WorkspaceTemplate>>(&common),
@@ -70,7 +71,7 @@ pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop
             drive::concerning(KIND, &common, move |cluster: DynamicObject| of_cluster(&objects, &cluster)),
         )
         .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| reference(&key)))
-        .graceful_shutdown_on(stop.cancelled_owned())
+        .graceful_shutdown_on(stop.clone())
         .run(
             |object, ctx: Arc<Context>| {
                 let common = Arc::clone(&ctx.common);
@@ -81,8 +82,8 @@ pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
             ctx,
         )
-        .for_each(log)
-        .await;
+        .for_each(log);
+    drive::finish(work, seen, stop).await;
 }
 
 fn reference(key: &Key) -> Ref {

@@ -44,6 +44,8 @@ pub(super) struct Families {
     pub(super) plain_runs: Counter,
     pub(super) state_replication: Histogram,
     pub(super) profiles: Gauges,
+    pub(super) sandboxes: Gauges,
+    pub(super) route_propagation: Histogram,
     pub(super) profile_creation: Histogram,
     pub(super) profile_deletion: Histogram,
     pub(super) cluster_creation: Histogram,
@@ -69,6 +71,8 @@ impl Default for Families {
             plain_runs: Counter::default(),
             state_replication: short(),
             profiles: Family::default(),
+            sandboxes: Family::default(),
+            route_propagation: short(),
             profile_creation: long(),
             profile_deletion: long(),
             cluster_creation: long(),
@@ -147,6 +151,11 @@ impl Families {
     }
 
     fn register_clusters(&self, registry: &mut Registry) {
+        registry.register("sandbox_phase", "Sandboxes, by phase", self.sandboxes.clone());
+        seconds(
+            registry,
+            [("route_propagation", "Time until all routers have routes", &self.route_propagation)],
+        );
         registry.register(
             "capt_fargate_profiles",
             "Fargate profiles, by state in EKS",

@@ -126,6 +126,16 @@ impl Metrics {
         self.0.families.profiles.get_or_create(&[("state", state)]).set(number(profiles));
     }
 
+    /// So many Sandboxes are in this phase.
+    pub fn set_sandboxes(&self, phase: &'static str, sandboxes: usize) {
+        self.0.families.sandboxes.get_or_create(&[("phase", phase)]).set(number(sandboxes));
+    }
+
+    /// Routes were in all routers of a namespace after this time.
+    pub fn routes_propagated(&self, time: Duration) {
+        self.0.families.route_propagation.observe(time.as_secs_f64());
+    }
+
     /// A Fargate profile was made in this time.
     pub fn profile_created(&self, time: Duration) {
         self.0.families.profile_creation.observe(time.as_secs_f64());

@@ -48,6 +48,24 @@ async fn profiles_go_before_the_cluster_and_secrets_after_it() {
 }
 
 #[tokio::test]
+async fn sandboxes_leave_before_anything_of_the_cluster_goes() {
+    let world = ready().await;
+    let of =
+        |cluster: &str| json!({"clusterRef": {"name": cluster}, "forks": [{"forkOf": {"name": "cart"}}]});
+    let held = json!({"name": "pr-1", "finalizers": ["example.com/held"]});
+    world.rig.make("Sandbox", json!({"metadata": held, "spec": of("demo")})).await;
+    world.rig.make("Sandbox", json!({"metadata": {"name": "pr-2"}, "spec": of("other")})).await;
+    world.rig.delete(KIND, CP).await;
+    let found = world.until(|it| said(it, "Deleting").1 == "WaitingForSandboxesDeletion").await;
+    assert!(message(&found, "Deleting").contains("pr-1"), "{}", message(&found, "Deleting"));
+    world.rig.until("Sandbox", "pr-1", |it| it["metadata"].get("deletionTimestamp").is_some()).await;
+    assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
+    world.rig.merge("Sandbox", "pr-1", json!({"metadata": {"finalizers": null}})).await;
+    world.rig.until_gone(KIND, CP).await;
+    assert!(world.rig.get("Sandbox", "pr-2").await.is_some(), "it is in another cluster");
+}
+
+#[tokio::test]
 async fn p9_a_destroy_that_fails_keeps_everything_and_is_told() {
     let world = ready().await;
     let error = json!({"class": "Unknown", "code": "InternalFailure", "address": "aws_eks_fargate_profile.this",

@@ -22,6 +22,22 @@ fn status_of<'a>(found: &'a Value, name: &str) -> &'a Value {
 }
 
 #[tokio::test]
+async fn sandboxes_have_one_profile_for_all_of_them_as_long_as_they_are_enabled() {
+    let world = World::with(json!({"version": "1.33", "sandboxes": {"enabled": true}})).await;
+    world.work();
+    let found = world.until_ready().await;
+    assert_eq!(status_of(&found, "sandboxes")["ready"], true);
+    let apply = world.rig.get(WTA, &apply_of("sandboxes")).await.unwrap();
+    let inputs = apply["spec"]["inputs"].to_string();
+    assert!(
+        inputs.contains("sandbox.capt.x-k8s.io/fork") && inputs.contains("sandbox.capt.x-k8s.io/router"),
+        "{inputs}"
+    );
+    world.rig.merge(KIND, CP, json!({"spec": {"sandboxes": {"enabled": false}}})).await;
+    world.rig.until_gone(WTA, &apply_of("sandboxes")).await;
+}
+
+#[tokio::test]
 async fn p7_a_broken_profile_is_named_and_does_not_hold_the_others() {
     let world = World::with(with(&["good", "bad", "fine"])).await;
     let error = json!({"class": "UserFix", "code": "InvalidParameterException", "address": "aws_eks_fargate_profile.this",

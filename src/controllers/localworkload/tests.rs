@@ -1,0 +1,124 @@
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use sandbox::{
+    api::{
+        BaselineService, LocalPhase, LocalWorkload, LocalWorkloadStatus, Sandbox, SandboxStatus, Session,
+        conditions::{reasons, types},
+    },
+    condition::{Finding, written},
+    local_status::{Link, after, findings},
+};
+use serde_json::json;
+
+use super::{
+    decide::{Decided, SILENCE, decide},
+    look::{Around, Baseline},
+};
+
+fn now() -> Timestamp {
+    "2026-11-17T05:00:00Z".parse().unwrap()
+}
+
+fn object(spec: &serde_json::Value, status: Option<LocalWorkloadStatus>) -> LocalWorkload {
+    let mut object: LocalWorkload = serde_json::from_value(json!({
+        "apiVersion": "sandbox.capt.x-k8s.io/v1alpha1", "kind": "LocalWorkload",
+        "metadata": {"name": "cart-local", "namespace": "shop", "generation": 3},
+        "spec": {"sandboxRef": {"name": "pr-1"}, "from": {"kind": "Deployment", "name": "cart"},
+                 "mappings": [{"port": 8080, "toLocal": "localhost:3000"}]},
+    }))
+    .unwrap();
+    if let Some(mappings) = spec.get("mappings") {
+        object.spec.mappings = serde_json::from_value(mappings.clone()).unwrap();
+    }
+    object.status = status;
+    object
+}
+
+fn sandbox() -> Sandbox {
+    let programmed = [Finding::yes(types::ROUTES_PROGRAMMED, reasons::PROGRAMMED, "")];
+    let conditions = written(&[], &programmed, &types::OF_SANDBOX, Some(1), now());
+    let mut sandbox = Sandbox::new("pr-1", sandbox::api::SandboxSpec::default());
+    sandbox.status = Some(SandboxStatus { conditions, ..SandboxStatus::default() });
+    sandbox
+}
+
+fn leading() -> Vec<BaselineService> {
+    serde_json::from_value(json!([{"service": "cart", "ports": [{"port": 80, "targetPort": 8080}]}])).unwrap()
+}
+
+fn around() -> Around {
+    Around { sandbox: Some(sandbox()), baseline: Baseline::Behind(leading()) }
+}
+
+fn said(decided: &Decided, type_: &str) -> (String, String) {
+    let it = decided.status.conditions.iter().find(|it| it.type_ == type_).unwrap();
+    (it.status.clone(), it.reason.clone())
+}
+
+fn connected() -> LocalWorkloadStatus {
+    let session = Session {
+        id: "s".to_owned(),
+        user: "ann".to_owned(),
+        last_heartbeat_time: Some(Time(now())),
+        ..Session::default()
+    };
+    let status = LocalWorkloadStatus { session: Some(session), ..LocalWorkloadStatus::default() };
+    after(&status, &findings(&Link::Connected, &[]), Some(3), now())
+}
+
+#[test]
+fn a_new_one_waits_for_its_agent_with_every_condition_there() {
+    let decided = decide(&object(&json!({}), None), &around(), now());
+    assert_eq!(decided.status.phase, Some(LocalPhase::Pending));
+    assert_eq!(said(&decided, types::ACCEPTED).0, "True");
+    assert_eq!(said(&decided, types::CONNECTED), ("Unknown".to_owned(), "Pending".to_owned()));
+    assert_eq!(said(&decided, types::ROUTES_PROGRAMMED).0, "True");
+    assert_eq!(decided.status.conditions.len(), types::OF_LOCAL_WORKLOAD.len());
+    assert_eq!((decided.status.observed_generation, decided.again), (Some(3), None));
+}
+
+#[test]
+fn without_its_sandbox_it_waits() {
+    let decided = decide(&object(&json!({}), None), &Around::default(), now());
+    assert_eq!(said(&decided, types::ACCEPTED), ("False".to_owned(), "SandboxNotFound".to_owned()));
+    assert_eq!(decided.status.phase, Some(LocalPhase::Pending));
+}
+
+#[test]
+fn a_spec_that_cannot_be_followed_is_refused_in_words() {
+    let twice = json!({"mappings": [{"port": 80, "toLocal": "nonsense"}]});
+    let decided = decide(&object(&twice, None), &around(), now());
+    assert_eq!(said(&decided, types::ACCEPTED).0, "False");
+    assert_eq!(decided.status.phase, Some(LocalPhase::Failed));
+    assert_eq!(decided.news.unwrap().reason, "Refused");
+}
+
+#[test]
+fn what_the_router_wrote_stays_and_is_looked_at_again_in_time() {
+    let decided = decide(&object(&json!({}), Some(connected())), &around(), now());
+    assert_eq!(decided.status.phase, Some(LocalPhase::Connected));
+    assert_eq!(decided.status.session, connected().session);
+    assert_eq!(decided.again, Some(SILENCE));
+    let again = decide(&object(&json!({}), Some(decided.status.clone())), &around(), now());
+    assert_eq!(again.status, decided.status, "a second look changes nothing");
+}
+
+#[test]
+fn a_session_whose_router_is_gone_is_not_shown_as_connected_for_ever() {
+    let later = now() + SignedDuration::try_from(SILENCE).unwrap();
+    let decided = decide(&object(&json!({}), Some(connected())), &around(), later);
+    assert_eq!(decided.status.phase, Some(LocalPhase::Disconnected));
+    assert_eq!(decided.news.unwrap().reason, "TunnelLost");
+    assert_eq!(decided.again, None);
+}
+
+#[test]
+fn routers_are_told_which_services_lead_to_the_baseline_and_a_lost_baseline_is_waited_for() {
+    let decided = decide(&object(&json!({}), None), &around(), now());
+    assert_eq!(decided.status.services, leading());
+    let seen = object(&json!({}), Some(decided.status));
+    let gone = decide(&seen, &Around { baseline: Baseline::Absent, ..around() }, now());
+    assert_eq!(said(&gone, types::ACCEPTED), ("False".to_owned(), "BaselineNotFound".to_owned()));
+    assert_eq!(gone.status.phase, Some(LocalPhase::Pending));
+    assert_eq!(gone.status.services, leading(), "they lead there again when it is back");
+}

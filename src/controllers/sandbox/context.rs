@@ -1,0 +1,85 @@
+//! What every reconcile of a Sandbox gets: what all get, and what is remembered between two looks.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use kube::{
+    core::{DeserializeGuard, ObjectMeta},
+    runtime::reflector::{ObjectRef, Store},
+};
+use sandbox::api::Sandbox;
+
+use super::{
+    index::{Index, Spot},
+    memory::Memory,
+    place::Places,
+};
+use crate::controllers::common::{self, board::Board};
+
+/// A Sandbox as the watches know it.
+pub(super) type Ref = ObjectRef<DeserializeGuard<Sandbox>>;
+
+/// What every reconcile gets.
+pub struct Context {
+    /// What all controllers need.
+    pub(super) common: Arc<common::Context>,
+    /// Who is made from what.
+    pub(super) index: Arc<Index>,
+    /// The clusters that this operator made.
+    pub(super) places: Places,
+    /// What is remembered between two looks.
+    pub(super) memory: Memory,
+    /// The routes, and who has them.
+    pub(super) board: Arc<Board>,
+    known: OnceLock<Store<DeserializeGuard<Sandbox>>>,
+    told: UnboundedSender<Ref>,
+    heard: Mutex<Option<UnboundedReceiver<Ref>>>,
+}
+
+impl Context {
+    pub(super) fn new(common: Arc<common::Context>, board: Arc<Board>) -> Self {
+        let (told, heard) = unbounded();
+        Self {
+            board,
+            common,
+            index: Arc::default(),
+            places: Places::default(),
+            memory: Memory::default(),
+            known: OnceLock::new(),
+            told,
+            heard: Mutex::new(Some(heard)),
+        }
+    }
+
+    /// Where those are heard that shall be looked at; for the one who asks first.
+    pub(super) fn heard(&self) -> Option<UnboundedReceiver<Ref>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Says where all Sandboxes are known.
+    pub(super) fn know(&self, store: Store<DeserializeGuard<Sandbox>>) {
+        // Only the first one is kept, and there is no second.
+        let _first = self.known.set(store);
+    }
+
+    /// All Sandboxes, each with its key.
+    pub(super) fn all(&self) -> Vec<(ObjectMeta, String)> {
+        let of = |it: &Sandbox| (it.metadata.clone(), super::key(it));
+        self.sandboxes().iter().filter_map(|it| it.0.as_ref().ok()).map(of).collect()
+    }
+
+    /// All Sandboxes, also those that cannot be read.
+    pub(super) fn sandboxes(&self) -> Vec<Arc<DeserializeGuard<Sandbox>>> {
+        self.known.get().map(Store::state).unwrap_or_default()
+    }
+
+    /// For those who find out that Sandboxes are to be looked at.
+    pub(super) fn waker(&self) -> UnboundedSender<Ref> {
+        self.told.clone()
+    }
+}
+
+/// How a Sandbox of a spot is known.
+pub(super) fn reference(spot: &Spot, name: &str) -> Ref {
+    ObjectRef::new(name).within(&spot.namespace)
+}

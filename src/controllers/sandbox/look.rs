@@ -1,0 +1,176 @@
+//! What a Sandbox is about and what was made for it. Reads, and decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Event, Node, PersistentVolumeClaim, Pod, Service},
+    networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
+    storage::v1::StorageClass,
+};
+use kube::{
+    Resource, ResourceExt as _,
+    core::{ApiResource, DynamicObject},
+};
+use sandbox::api::{LocalWorkload, Sandbox, names};
+
+use serde_json::Value;
+
+use super::{context::Context, place::Place};
+use crate::k8s::{K8sError, Kube};
+
+/// What forks are made from, and what stands around them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Around {
+    /// The Deployments that forks are made from and that local and virtual workloads stand for, as far as they exist.
+    pub baselines: BTreeMap<String, DynamicObject>,
+    /// The Services of the namespace, but for those of forks.
+    pub services: Vec<Service>,
+    /// The budgets of the namespace.
+    pub budgets: Vec<PodDisruptionBudget>,
+    /// The policies of the namespace.
+    pub policies: Vec<NetworkPolicy>,
+    /// The claims that baselines mount, as far as they exist.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// The drivers of storage classes.
+    pub provisioners: BTreeMap<String, String>,
+    /// Whether the cluster has nodes that anybody can run on.
+    pub has_nodes: bool,
+}
+
+impl Around {
+    /// As the decisions want it.
+    pub(super) fn view(&self) -> sandbox::around::Around<'_> {
+        sandbox::around::Around {
+            services: &self.services,
+            budgets: &self.budgets,
+            policies: &self.policies,
+            claims: &self.claims,
+            provisioners: Some(&self.provisioners),
+        }
+    }
+}
+
+/// What was made for a Sandbox.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Made {
+    /// Its Deployments.
+    pub forks: Vec<DynamicObject>,
+    /// Its Services.
+    pub services: Vec<DynamicObject>,
+}
+
+/// A kind whose objects are read whole, with fields that this version of ours does not know.
+pub(super) fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
+/// Everything of a Sandbox has this label.
+pub(super) fn of_sandbox(object: &Sandbox) -> String {
+    format!("{}={}", names::SANDBOX_LABEL, object.name_any())
+}
+
+/// The Deployments that a Sandbox is about.
+pub(super) fn baselines_of(object: &Sandbox) -> BTreeSet<String> {
+    let spec = &object.spec;
+    let forks = spec.forks.iter().map(|it| &it.fork_of);
+    let locals = spec.local.iter().map(|it| &it.from);
+    let virtuals = spec.virtuals.iter().map(|it| &it.workload);
+    forks.chain(locals).chain(virtuals).map(|it| it.name.clone()).collect()
+}
+
+/// Reads what is around a Sandbox.
+pub(super) async fn around(object: &Sandbox, place: &Place) -> Result<Around, K8sError> {
+    let (kube, home) = (&place.kube, place.spot.namespace.as_str());
+    let unforked = format!("!{}", names::FORK_LABEL);
+    let mut baselines = BTreeMap::new();
+    for name in baselines_of(object) {
+        if let Some(found) = kube.get_dynamic(&kind::<Deployment>(), Some(home), &name).await? {
+            baselines.insert(name, found);
+        }
+    }
+    let (services, budgets, policies, classes, has_nodes) = tokio::try_join!(
+        kube.list::<Service>(Some(home), &unforked),
+        kube.list_if_served::<PodDisruptionBudget>(Some(home)),
+        kube.list_if_served::<NetworkPolicy>(Some(home)),
+        kube.list_if_served::<StorageClass>(None),
+        has_nodes(place),
+    )?;
+    let claims = claims(kube, home, baselines.values()).await?;
+    let provisioners = classes.into_iter().map(|it| (it.name_any(), it.provisioner)).collect();
+    Ok(Around { baselines, services, budgets, policies, claims, provisioners, has_nodes })
+}
+
+/// Whether there are nodes. What our own cluster runs on is not ours to ask: its scheduler says if it finds no place.
+async fn has_nodes(place: &Place) -> Result<bool, K8sError> {
+    if place.is_own() {
+        return Ok(true);
+    }
+    let nodes = place.kube.list_metadata::<Node>(None, "eks.amazonaws.com/compute-type!=fargate").await?;
+    Ok(!nodes.is_empty())
+}
+
+/// The claims that these Deployments mount.
+async fn claims(
+    kube: &Kube,
+    home: &str,
+    all: impl Iterator<Item = &DynamicObject>,
+) -> Result<Vec<PersistentVolumeClaim>, K8sError> {
+    let volumes = all.filter_map(|it| it.data.pointer("/spec/template/spec/volumes")?.as_array());
+    let names: BTreeSet<&str> =
+        volumes.flatten().filter_map(|it| it.pointer("/persistentVolumeClaim/claimName")?.as_str()).collect();
+    let mut found = Vec::new();
+    for name in names {
+        match kube.get(Some(home), name).await {
+            Ok(claim) => found.extend(claim),
+            Err(K8sError::NoKind { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// Reads what was made for a Sandbox. Somebody else's object with our label is not ours.
+pub(super) async fn made(object: &Sandbox, place: &Place) -> Result<Made, K8sError> {
+    let (home, labels) = (Some(place.spot.namespace.as_str()), of_sandbox(object));
+    let kinds = (kind::<Deployment>(), kind::<Service>());
+    let (mut forks, mut services) = tokio::try_join!(
+        place.kube.list_dynamic(&kinds.0, home, &labels),
+        place.kube.list_dynamic(&kinds.1, home, &labels),
+    )?;
+    forks.retain(|it| is_ours(it, object, place));
+    services.retain(|it| is_ours(it, object, place));
+    Ok(Made { forks, services })
+}
+
+/// Whether something was made for this very Sandbox. In another cluster, which knows no owners, the label has to do.
+pub(super) fn is_ours(it: &DynamicObject, object: &Sandbox, place: &Place) -> bool {
+    let owners = it.owner_references().iter();
+    !place.is_own() || owners.into_iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
+}
+
+/// The local workloads that name a Sandbox. They are in our own cluster, wherever the forks are.
+pub(super) async fn locals(object: &Sandbox, ctx: &Context) -> Result<Vec<DynamicObject>, K8sError> {
+    let home = object.namespace();
+    let mut all = ctx.common.kube.list_dynamic(&kind::<LocalWorkload>(), home.as_deref(), "").await?;
+    let name = object.name_any();
+    all.retain(|it| it.data.pointer("/spec/sandboxRef/name").and_then(Value::as_str) == Some(&name));
+    Ok(all)
+}
+
+/// The pods of a Sandbox, and what was told of them.
+pub(super) async fn pods(object: &Sandbox, place: &Place) -> Result<(Vec<Pod>, Vec<Event>), K8sError> {
+    let home = Some(place.spot.namespace.as_str());
+    let pods: Vec<Pod> = place.kube.list(home, &of_sandbox(object)).await?;
+    let is_ready = |pod: &Pod| {
+        let conditions = pod.status.iter().flat_map(|it| it.conditions.iter().flatten());
+        conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")
+    };
+    let mut told = Vec::new();
+    for pod in pods.iter().filter(|it| !is_ready(it)) {
+        let of_pod = format!("involvedObject.uid={}", pod.uid().unwrap_or_default());
+        told.extend(place.kube.list_by_field::<Event>(home, &of_pod).await?);
+    }
+    Ok((pods, told))
+}

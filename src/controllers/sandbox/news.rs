@@ -1,0 +1,131 @@
+//! What is worth an event: the difference between what was said of a Sandbox and what is said now.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use sandbox::api::{
+    Phase, Sandbox, SandboxStatus,
+    conditions::{reasons, types},
+};
+
+use super::{ACTION, build::Built, context::Context};
+use crate::k8s::{
+    conditions::{find, is_true, turned_true},
+    events::News,
+};
+
+/// The phase in one word, for metrics.
+pub(super) const fn word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Pending => "Pending",
+        Phase::Progressing => "Progressing",
+        Phase::Ready => "Ready",
+        Phase::Degraded => "Degraded",
+        Phase::Failed => "Failed",
+        Phase::Expired => "Expired",
+        Phase::Terminating => "Terminating",
+    }
+}
+
+/// What is worth telling.
+pub(super) fn news(old: &SandboxStatus, new: &SandboxStatus) -> Vec<News> {
+    let (before, now) = (&old.conditions, &new.conditions);
+    let mut all = Vec::new();
+    if turned_true(before, now, types::ACCEPTED).is_some() {
+        let key = new.routing_key.as_deref().unwrap_or_default();
+        all.push(News::normal(
+            ACTION,
+            "Accepted",
+            format!("requests with the key {key} will reach its forks"),
+        ));
+    }
+    if let Some(refused) = turned_bad(before, now, types::ACCEPTED) {
+        let reason = if refused.reason == reasons::ROUTING_KEY_CONFLICT { "Conflict" } else { "ForkFailed" };
+        all.push(News::warning(ACTION, reason, format!("{}: {}", refused.reason, refused.message)));
+    }
+    if turned_true(before, now, types::FORKS_READY).is_some() && !new.forks.is_empty() {
+        let names: Vec<&str> = new.forks.iter().filter_map(|it| it.workload.as_deref()).collect();
+        all.push(News::normal(ACTION, "ForkReady", format!("ready: {}", names.join(", "))));
+    }
+    let failing = [reasons::POD_FAILING, reasons::PROGRESS_DEADLINE_EXCEEDED];
+    let failed = turned_bad(before, now, types::FORKS_READY);
+    if let Some(failed) = failed.filter(|it| failing.contains(&it.reason.as_str())) {
+        all.push(News::warning(ACTION, "ForkFailed", failed.message.clone()));
+    }
+    if turned_true(before, now, types::ROUTES_PROGRAMMED).is_some() {
+        all.push(News::normal(ACTION, "RoutesProgrammed", "its key leads to its forks"));
+    }
+    for type_ in [types::BASELINE_RESOLVED, types::COMPUTE_READY] {
+        if let Some(bad) = turned_bad(before, now, type_) {
+            all.push(News::warning(ACTION, "Waiting", format!("{}: {}", bad.reason, bad.message)));
+        }
+    }
+    all
+}
+
+/// A condition that does not hold, and did or said something else before.
+fn turned_bad<'a>(old: &[Condition], new: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    let now = find(new, type_).filter(|it| it.status == "False" && !is_true(new, type_))?;
+    let before = find(old, type_);
+    let is_same = before
+        .is_some_and(|it| (&it.status, &it.reason, &it.message) == (&now.status, &now.reason, &now.message));
+    (!is_same).then_some(now)
+}
+
+/// What people should know of forks that were made.
+pub(super) async fn tell_of_forks(
+    object: &Sandbox,
+    built: &[Built],
+    moved: &[(String, String, String)],
+    ctx: &Context,
+) {
+    for (fork, from, to) in moved {
+        let short = |hash: &String| hash.get(..8).unwrap_or(hash).to_owned();
+        let note = format!("fork {fork} follows its baseline: {} -> {}", short(from), short(to));
+        ctx.common.events.tell(object, News::normal("Follow", "BaselineChanged", note)).await;
+    }
+    // Said when something was made, and not at each look.
+    let is_new = object.status.as_ref().and_then(|it| it.observed_generation) != object.metadata.generation;
+    for one in built.iter().filter(|_| is_new || !moved.is_empty()) {
+        if let Some(policies) = &one.policies {
+            let note = format!("fork {}: {policies}", one.name);
+            ctx.common.events.tell(object, News::warning("Policies", "NetworkPolicyDiffers", note)).await;
+        }
+        if !one.notes.is_empty() {
+            let note = format!("fork {}: {}", one.name, one.notes.join("; "));
+            ctx.common.events.tell(object, News::warning("Note", "Forked", note)).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use sandbox::condition::{Finding, written};
+
+    use super::*;
+
+    fn status(findings: &[Finding]) -> SandboxStatus {
+        let conditions = written(&[], findings, &types::OF_SANDBOX, Some(1), Timestamp::UNIX_EPOCH);
+        SandboxStatus { conditions, ..SandboxStatus::default() }
+    }
+
+    fn reasons_of(old: &SandboxStatus, new: &SandboxStatus) -> Vec<&'static str> {
+        news(old, new).into_iter().map(|it| it.reason).collect()
+    }
+
+    #[test]
+    fn every_transition_is_told_once() {
+        let nothing = status(&[]);
+        let accepted = status(&[Finding::yes(types::ACCEPTED, reasons::ACCEPTED, "")]);
+        let refused = status(&[Finding::no(types::ACCEPTED, reasons::INVALID_PATCH, "bad")]);
+        let rival = status(&[Finding::no(types::ACCEPTED, reasons::ROUTING_KEY_CONFLICT, "older")]);
+        let failing = status(&[Finding::no(types::FORKS_READY, reasons::POD_FAILING, "ImagePullBackOff")]);
+        let starting = status(&[Finding::no(types::FORKS_READY, reasons::PROGRESSING, "")]);
+        assert_eq!(reasons_of(&nothing, &accepted), ["Accepted"]);
+        assert_eq!(reasons_of(&accepted, &accepted), [""; 0]);
+        assert_eq!(reasons_of(&nothing, &refused), ["ForkFailed"]);
+        assert_eq!(reasons_of(&refused, &refused), [""; 0]);
+        assert_eq!(reasons_of(&nothing, &rival), ["Conflict"]);
+        assert_eq!(reasons_of(&starting, &failing), ["ForkFailed"]);
+        assert_eq!(reasons_of(&nothing, &starting), [""; 0], "pods that start are no news");
+    }
+}

@@ -1,0 +1,252 @@
+//! What leads to a look at a Sandbox: itself, its baselines, the Services around them, its forks and their pods, its local
+//! workloads, and the control plane of its cluster.
+
+use std::{
+    collections::BTreeMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{Pod, Service},
+    },
+};
+use kube::{
+    Api, Client, Resource, ResourceExt as _,
+    core::{DeserializeGuard, PartialObjectMeta},
+    runtime::{
+        WatchStreamExt as _,
+        controller::Config,
+        watcher::{self, Event},
+    },
+};
+use sandbox::api::{LocalWorkload, Sandbox, names};
+use serde::de::DeserializeOwned;
+
+use super::{
+    context::{Context, Ref, reference},
+    index::{Index, Spot},
+    place, reconcile, routes,
+};
+use crate::{
+    api::CaptControlPlane,
+    controllers::common::{self, board::Board, drive},
+};
+
+const KIND: &str = "Sandbox";
+/// How often the Sandboxes of another cluster are looked at all the same: the token of its kubeconfig lives for minutes.
+const RENEWAL: Duration = Duration::from_mins(1);
+
+type Own = DeserializeGuard<Sandbox>;
+
+/// Looks after all Sandboxes until `stop`, and then until the reconciles that run are over.
+pub fn run<S>(
+    common: &Arc<common::Context>,
+    board: Arc<Board>,
+    stop: S,
+) -> impl Future<Output = ()> + Send + use<S>
+where
+    S: Future<Output = ()> + Send + Sync + 'static,
+{
+    let ctx = Arc::new(Context::new(Arc::clone(common), board));
+    let controller = drive::controller(KIND, common, drive::api::<Own>(common), drive::own(common));
+    let (seen, stop) = (controller.store(), stop.shared());
+    let log = drive::log(KIND, common);
+    ctx.know(controller.store());
+    let own = changes(common.kube.client(), None, common.settings.namespace.as_deref(), &ctx.index);
+    let told = stream::select(own, stream::iter(ctx.heard()).flatten());
+    let (meter, index) = (Arc::clone(&common.meter), Arc::clone(&ctx.index));
+    let routes = routes::follow(Arc::clone(&ctx));
+    let work = controller
+        .with_config(Config::default().concurrency(common.settings.concurrency))
+        .watches(
+            drive::api::<DeserializeGuard<LocalWorkload>>(common),
+            watcher::Config::default(),
+            drive::concerning(KIND, common, of_local),
+        )
+        .watches(
+            drive::api::<PartialObjectMeta<CaptControlPlane>>(common),
+            watcher::Config::default(),
+            drive::concerning(KIND, common, move |it| of_control_plane(&index, &it)),
+        )
+        .reconcile_on(told.inspect(move |it| {
+            meter.told(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
+        }))
+        .graceful_shutdown_on(stop.clone())
+        .run(
+            |object, ctx: Arc<Context>| {
+                let common = Arc::clone(&ctx.common);
+                drive::drive(KIND, object, common, move |object, _| async move {
+                    Box::pin(reconcile(&object, &ctx)).await
+                })
+            },
+            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            ctx,
+        )
+        .for_each(log);
+    async move {
+        tokio::select! {
+            () = drive::finish(work, seen, stop) => {}
+            () = routes => {}
+        }
+    }
+}
+
+/// Tells of changes in another cluster, for as long as it is polled.
+pub(super) fn of_cluster(
+    client: &Client,
+    spot: Spot,
+    ctx: &Context,
+) -> impl Future<Output = ()> + Send + use<> {
+    let changed = changes(client, spot.cluster.clone(), Some(&spot.namespace), &ctx.index);
+    let (index, waker) = (Arc::clone(&ctx.index), ctx.waker());
+    async move {
+        let mut changed = std::pin::pin!(changed);
+        let mut renewal = tokio::time::interval(RENEWAL);
+        renewal.tick().await;
+        loop {
+            let told = tokio::select! {
+                one = changed.next() => match one { Some(one) => vec![one], None => return },
+                _ = renewal.tick() => references(&index.at(|it| *it == spot)),
+            };
+            // Nobody listens any more when the controller ends.
+            if told.into_iter().any(|one| waker.unbounded_send(one).is_err()) {
+                return;
+            }
+        }
+    }
+}
+
+/// The Sandboxes that changes in a cluster concern; `cluster` is none for our own.
+fn changes(
+    client: &Client,
+    cluster: Option<String>,
+    namespace: Option<&str>,
+    index: &Arc<Index>,
+) -> impl Stream<Item = Ref> + Send + use<> {
+    let forks = watcher::Config::default().labels(names::FORK_LABEL);
+    let everything = watcher::Config::default;
+    let deployments = events::<PartialObjectMeta<Deployment>>(client, namespace, everything());
+    let services = events::<Service>(client, namespace, everything());
+    let pods = events::<PartialObjectMeta<Pod>>(client, namespace, forks);
+    let (of_deployment, of_service) = (Arc::clone(index), Arc::clone(index));
+    let (one, other, third) = (cluster.clone(), cluster.clone(), cluster);
+    let deployments = deployments.map(move |it| deployment(&of_deployment, one.as_deref(), it));
+    let services = services.map(move |it| service(&of_service, other.as_deref(), it));
+    let pods = pods.map(move |it| match it {
+        Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) => member(third.as_deref(), &pod),
+        Event::Init | Event::InitDone => Vec::new(),
+    });
+    stream::select(deployments, stream::select(services, pods)).flat_map(stream::iter)
+}
+
+fn events<K>(
+    client: &Client,
+    namespace: Option<&str>,
+    which: watcher::Config,
+) -> impl Stream<Item = Event<K>> + Send + use<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Send
+        + 'static,
+{
+    let api: Api<K> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    watcher::watcher(api, which).default_backoff().filter_map(async |event| match event {
+        Ok(event) => Some(event),
+        Err(error) => {
+            tracing::debug!(kind = KIND, %error, "a watch stumbled");
+            None
+        }
+    })
+}
+
+fn at<K: Resource>(cluster: Option<&str>, object: &K) -> Spot {
+    Spot {
+        cluster: cluster.map(str::to_owned),
+        namespace: object.meta().namespace.clone().unwrap_or_default(),
+    }
+}
+
+/// The Sandbox that an object was made for.
+fn member<K: Resource>(cluster: Option<&str>, object: &K) -> Vec<Ref> {
+    let name = object.meta().labels.as_ref().and_then(|it| it.get(names::SANDBOX_LABEL));
+    name.map(|name| reference(&at(cluster, object), name)).into_iter().collect()
+}
+
+/// A fork wakes its Sandbox, and a baseline wakes those that are made from it.
+fn deployment(index: &Index, cluster: Option<&str>, event: Event<PartialObjectMeta<Deployment>>) -> Vec<Ref> {
+    let (object, is_gone) = match event {
+        Event::Apply(object) | Event::InitApply(object) => (object, false),
+        Event::Delete(object) => (object, true),
+        Event::Init => return Vec::new(),
+        // What went while nobody looked was told by nobody.
+        Event::InitDone => return references(&index.at(|it| it.cluster.as_deref() == cluster)),
+    };
+    let own = member(cluster, &object);
+    if !own.is_empty() {
+        return own;
+    }
+    let spot = at(cluster, &object);
+    let names = if is_gone {
+        index.bereft(&spot, &object.name_any())
+    } else {
+        index.concerned(&spot, &object.metadata)
+    };
+    names.iter().map(|name| reference(&spot, name)).collect()
+}
+
+/// A fork's Service wakes its Sandbox, and another all of its neighbours: it may lead to one of their baselines now.
+fn service(index: &Index, cluster: Option<&str>, event: Event<Service>) -> Vec<Ref> {
+    let (object, is_gone) = match event {
+        Event::Apply(object) | Event::InitApply(object) => (object, false),
+        Event::Delete(object) => (object, true),
+        Event::Init | Event::InitDone => return Vec::new(),
+    };
+    let own = member(cluster, &object);
+    if !own.is_empty() {
+        return own;
+    }
+    let digest = (!is_gone).then(|| digest(&object));
+    references(&index.beside(&at(cluster, &object), &object.name_any(), digest))
+}
+
+/// Of what is looked at in a Service. Its status is not.
+fn digest(service: &Service) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let maps: [Option<&BTreeMap<String, String>>; 2] =
+        [service.metadata.labels.as_ref(), service.metadata.annotations.as_ref()];
+    maps.hash(&mut hasher);
+    service.metadata.uid.hash(&mut hasher);
+    serde_json::to_string(&service.spec).unwrap_or_default().hash(&mut hasher);
+    hasher.finish()
+}
+
+fn references(readers: &[super::index::Reader]) -> Vec<Ref> {
+    readers.iter().map(|(spot, name)| reference(spot, name)).collect()
+}
+
+fn of_local(it: DeserializeGuard<LocalWorkload>) -> Vec<Ref> {
+    let namespace = it.meta().namespace.clone().unwrap_or_default();
+    let spot = Spot { cluster: None, namespace };
+    it.0.ok().map(|local| reference(&spot, &local.spec.sandbox_ref.name)).into_iter().collect()
+}
+
+fn of_control_plane(index: &Index, it: &PartialObjectMeta<CaptControlPlane>) -> Vec<Ref> {
+    let is_concerned = |spot: &Spot| {
+        let cluster = spot.cluster.as_deref();
+        it.metadata.namespace.as_deref() == Some(&spot.namespace)
+            && cluster.is_some_and(|cluster| place::belongs(&it.metadata, cluster))
+    };
+    references(&index.at(is_concerned))
+}
