@@ -168,7 +168,8 @@ fn operator(
     let log = File::create(dir.join("operator.log"))?;
     Command::new(env!("CARGO_BIN_EXE_capt"))
         .args(["run", "--aws", eks, "--listen", metrics, "--drift-interval", "1h", "--log", "warn"])
-        .args(["--memory-budget", "100000", "--parallel", &PARALLEL.to_string()])
+        // Its terraform is played, and needs no providers.
+        .args(["--memory-budget", "100000", "--parallel", &PARALLEL.to_string(), "--no-gateway"])
         .arg("--data")
         .arg(dir.join("data"))
         .arg("--kubeconfig")

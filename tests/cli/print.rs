@@ -19,7 +19,7 @@ fn committed() -> Vec<(String, String)> {
 }
 
 #[test]
-fn crds_prints_seven_kinds_as_yaml_documents() {
+fn crds_prints_ten_kinds_as_yaml_documents() {
     let said = Ground::new().capt(&["crds"]).run().done();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&said.stdout).unwrap();
     let kinds: BTreeSet<&str> =
@@ -30,6 +30,9 @@ fn crds_prints_seven_kinds_as_yaml_documents() {
         "CAPTControlPlane",
         "CAPTControlPlaneTemplate",
         "CAPTIdentity",
+        "LocalWorkload",
+        "RouteGroup",
+        "Sandbox",
         "WorkspaceTemplate",
         "WorkspaceTemplateApply",
     ];

@@ -9,7 +9,8 @@ use crate::capt::{Ground, QUICKSTART, engine};
 #[test]
 fn every_command_has_a_help_with_examples() {
     let ground = Ground::new();
-    for command in ["run", "up", "stop", "down", "status", "logs", "history", "approve", "kubeconfig", "init"]
+    for command in
+        ["run", "up", "stop", "down", "status", "logs", "history", "approve", "kubeconfig", "init", "connect"]
     {
         let said = ground.capt(&[command, "--help"]).run().done();
         assert!(said.stdout.contains("Examples:"), "{command}: {}", said.stdout);

@@ -15,11 +15,17 @@
 #[path = "../operator/cloud.rs"]
 #[allow(dead_code, reason = "the tests of the operator use more of it")]
 mod cloud;
+#[path = "../sandbox/node.rs"]
+mod node;
 #[path = "../rbac/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/deploy uses more of it, and runs its tests")]
 mod rbac;
 #[path = "../operator/running.rs"]
 mod running;
+#[path = "../sandbox/shop.rs"]
+mod shop;
+#[path = "../sandbox/takeover.rs"]
+mod takeover;
 
 mod audit;
 mod capi;
@@ -31,6 +37,7 @@ mod latch;
 mod life;
 mod place;
 mod rights;
+mod sandboxes;
 mod suite;
 mod webhook;
 mod world;
@@ -50,6 +57,10 @@ fn groups() -> Vec<Group> {
             deletion::p10_a_foreground_deletion_goes_in_order,
             deletion::p28_a_namespace_goes_after_what_was_made_from_it,
             rights::an_identity_and_a_config_map_are_used,
+            sandboxes::f2_f5_f12_a_fork_lives_beside_its_baseline_and_ends_in_time,
+            sandboxes::f3_f4_a_service_is_taken_over_and_given_back,
+            sandboxes::a_mesh_gets_the_routes_of_a_group,
+            sandboxes::f8_what_a_fork_cannot_share_or_be_taken_for_is_refused,
             webhook::webhook_a_bad_template_is_refused_with_our_words,
             webhook::webhook_what_is_registered_is_what_was_applied,
         ],

@@ -157,7 +157,7 @@ async fn the_account_of_the_pod_can_do_its_work_and_not_more() {
     forbidden(clusters.patch_status("demo", &params, &Patch::Merge(json!({ "status": {} }))).await);
     forbidden(clusters.delete("demo", &DeleteParams::default()).await);
     let pods: Api<Pod> = Api::namespaced(us, "default");
-    forbidden(pods.list(&ListParams::default()).await);
+    forbidden(pods.delete("web", &DeleteParams::default()).await);
 
     agrees(&kube);
 }

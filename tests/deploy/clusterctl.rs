@@ -46,7 +46,10 @@ fn the_contract_of_the_metadata_is_the_label_of_the_crds() {
     let ours = series.iter().find(|it| it["major"] == major && it["minor"] == minor);
     let contract = ours.expect("the series of this version")["contract"].as_str().unwrap();
     let base = rendered("base");
-    for crd in of_kind(&base, "CustomResourceDefinition") {
+    let all = of_kind(&base, "CustomResourceDefinition");
+    let is_of_cluster_api =
+        |it: &&&Value| it["spec"]["group"].as_str().unwrap().ends_with("cluster.x-k8s.io");
+    for crd in all.iter().filter(is_of_cluster_api) {
         let labels = crd["metadata"]["labels"].as_object().unwrap();
         let contracts = labels.keys().filter(|key| key.starts_with("cluster.x-k8s.io/v1"));
         let contracts: Vec<_> = contracts.collect();

@@ -143,7 +143,8 @@ fn the_webhook_fails_open_and_is_asked_about_every_kind_of_ours() {
         asked.extend(plurals.map(|plural| format!("{}.{group}", plural.as_str().unwrap())));
     }
     asked.sort();
-    let mut kinds: Vec<String> = capt::api::crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
+    let mut kinds: Vec<String> =
+        capt::api::cluster_crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
     kinds.sort();
     assert_eq!(asked, kinds);
 }

@@ -17,6 +17,7 @@ const WRITE: [&str; 5] = ["create", "update", "patch", "delete", "deletecollecti
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const CORE: &str = "cluster.x-k8s.io";
+const SANDBOX: &str = "sandbox.capt.x-k8s.io";
 
 fn granted(overlay: &str) -> Vec<Grant> {
     grants(&rendered(overlay), NAMESPACE, ACCOUNT)
@@ -92,19 +93,49 @@ fn the_rest_is_what_runs_need() {
     let rules = everywhere("base");
     exactly(&rules, "", "secrets", &["get", "list", "watch", "create", "update", "patch", "delete"]);
     exactly(&rules, "", "configmaps", &READ);
-    exactly(&rules, "", "namespaces", &["get"]);
+    exactly(&rules, "", "namespaces", &READ);
     exactly(&rules, "events.k8s.io", "events", &["create", "patch"]);
     exactly(&rules, "apiextensions.k8s.io", "customresourcedefinitions", &["get"]);
     // What upstream's role had, or what would be a way to more rights.
     for (group, resource) in [
-        ("", "pods"),
         ("", "pods/exec"),
+        ("", "pods/portforward"),
+        ("", "nodes"),
         ("", "serviceaccounts/token"),
         ("rbac.authorization.k8s.io", "clusterroles"),
-        ("coordination.k8s.io", "leases"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
     ] {
         exactly(&rules, group, resource, &[]);
+    }
+}
+
+#[test]
+fn sandboxes_get_exactly_what_is_done_for_them() {
+    let rules = everywhere("base");
+    exactly(&rules, SANDBOX, "sandboxes", &["get", "list", "watch", "patch", "delete"]);
+    exactly(&rules, SANDBOX, "sandboxes/status", &["patch"]);
+    exactly(&rules, SANDBOX, "sandboxes/finalizers", &["update"]);
+    exactly(&rules, SANDBOX, "localworkloads", &["list", "watch", "create", "patch", "delete"]);
+    let made = ["get", "list", "watch", "create", "patch", "delete"];
+    exactly(&rules, "apps", "deployments", &made);
+    exactly(&rules, "apps", "deployments/status", &[]);
+    exactly(&rules, "", "services", &made);
+    exactly(&rules, "", "pods", &["list", "watch"]);
+    exactly(&rules, "", "events", &["list"]);
+    exactly(&rules, "", "persistentvolumeclaims", &["get"]);
+    exactly(&rules, "policy", "poddisruptionbudgets", &["list"]);
+    exactly(&rules, "networking.k8s.io", "networkpolicies", &["list"]);
+    exactly(&rules, "storage.k8s.io", "storageclasses", &["list"]);
+    exactly(&rules, "coordination.k8s.io", "leases", &["list", "watch"]);
+    exactly(&rules, "discovery.k8s.io", "endpointslices", &["list", "watch"]);
+    let written = ["list", "watch", "create", "patch", "delete"];
+    exactly(&rules, "gateway.networking.k8s.io", "httproutes", &written);
+    exactly(&rules, "gateway.networking.k8s.io", "httproutes/status", &[]);
+    exactly(&rules, SANDBOX, "localworkloads/status", &["patch"]);
+    exactly(&rules, SANDBOX, "routegroups", &["list", "watch", "delete"]);
+    exactly(&rules, SANDBOX, "routegroups/status", &["patch"]);
+    for other in ["replicasets", "statefulsets", "daemonsets"] {
+        exactly(&rules, "apps", other, &[]);
     }
 }
 
@@ -125,6 +156,18 @@ fn nothing_else_is_granted_anywhere() {
         "customresourcedefinitions",
         "leases",
         "validatingwebhookconfigurations",
+        "sandboxes",
+        "localworkloads",
+        "deployments",
+        "services",
+        "pods",
+        "persistentvolumeclaims",
+        "poddisruptionbudgets",
+        "networkpolicies",
+        "storageclasses",
+        "endpointslices",
+        "routegroups",
+        "httproutes",
     ];
     for overlay in OVERLAYS {
         for grant in granted(overlay) {

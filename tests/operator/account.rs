@@ -5,10 +5,11 @@ use serde_json::Value;
 
 use crate::rbac::{Asked, Grant, compare, grants};
 
-const MANIFESTS: [&str; 5] = [
+const MANIFESTS: [&str; 6] = [
     include_str!("../../deploy/base/namespace.yaml"),
     include_str!("../../deploy/base/service-account.yaml"),
     include_str!("../../deploy/base/cluster-role.yaml"),
+    include_str!("../../deploy/base/sandbox-role.yaml"),
     include_str!("../../deploy/base/lease-role.yaml"),
     include_str!("../../deploy/standalone/cluster-role.yaml"),
 ];

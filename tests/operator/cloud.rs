@@ -35,17 +35,20 @@ impl LocalAws {
     }
 
     /// A call of the admin path.
-    #[expect(clippy::disallowed_methods, reason = "a person types curl")]
     pub(crate) async fn admin(&self, method: &str, path: &str, body: &Value) -> Value {
-        let url = format!("{}/_capt/{path}", self.endpoint);
-        let mut command = Command::new("curl");
-        command.args(["-sS", "-f", "-X", method, &url]);
-        if !body.is_null() {
-            command.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
-        }
-        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
-        assert!(output.status.success(), "{method} {path}: {output:?}");
-        serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+        let (url, body) = (format!("{}/_capt/{path}", self.endpoint), body.to_string());
+        let json = ["-H", "Content-Type: application/json", "-d", &body];
+        let sent = if body == "null" { &[][..] } else { &json };
+        let said = run_curl(&[&["-X", method, &url], sent].concat()).await;
+        serde_json::from_str(&said).unwrap_or(Value::Null)
+    }
+
+    /// A call of one of the services that are asked by forms (EC2, IAM), as a person with the AWS command line makes it.
+    pub(crate) async fn query(&self, service: &str, form: &str) -> String {
+        let scope = format!("test/20260101/eu-central-1/{service}/aws4_request");
+        let header =
+            format!("Authorization: AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0");
+        run_curl(&["-X", "POST", &self.endpoint, "-H", &header, "-d", form]).await
     }
 
     /// Everything that exists, as `service/type/name`.
@@ -87,6 +90,20 @@ impl LocalAws {
     }
 }
 
+/// What is read at a URL.
+pub(crate) async fn curl(url: &str) -> String {
+    run_curl(&[url]).await
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person types curl")]
+async fn run_curl(args: &[&str]) -> String {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "-f"]).args(args);
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// A call of the local AWS.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Call {
@@ -106,6 +123,11 @@ impl Drop for LocalAws {
     fn drop(&mut self) {
         let _stopped = capt(self.data.path(), &["aws", "stop"]);
     }
+}
+
+/// Ends the shared providers of a data directory, if there are any.
+pub(crate) fn end_gateway(data: &Path) {
+    let _ended_or_later = capt(data, &["gateway", "stop"]);
 }
 
 /// `capt` as a person types it.

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
+use capt::gateway::Gateway;
 use serde_json::{Value, json};
 
 use crate::{
@@ -10,9 +11,12 @@ use crate::{
     stage::Stage,
 };
 
-/// Kills every terraform below a data directory, with its provider and its shim: what the end of a pod does.
-#[expect(clippy::disallowed_methods, reason = "a test kills as the end of a pod would")]
+/// Kills every terraform below a data directory with its shim, and the gateway with its providers: what the end of a pod
+/// does.
 pub(crate) fn kill_terraforms(data: &Path) {
+    if let Some(gateway) = Gateway::running(data).unwrap() {
+        kill(&gateway.process.pid.to_string());
+    }
     let namespace = data.join("workspaces/default");
     for workspace in fs::read_dir(namespace).unwrap().flatten() {
         for run in fs::read_dir(workspace.path().join(".capt/runs")).into_iter().flatten().flatten() {
@@ -21,12 +25,15 @@ pub(crate) fn kill_terraforms(data: &Path) {
             let pid = |name: &str| processes[name]["pid"].as_i64();
             let targets =
                 [pid("shim").map(|pid| pid.to_string()), pid("engine").map(|pid| format!("-{pid}"))];
-            for target in targets.into_iter().flatten() {
-                // Those that have ended already are not there to be killed.
-                let _gone = Command::new("kill").args(["-9", "--", &target]).output().unwrap();
-            }
+            targets.into_iter().flatten().for_each(|target| kill(&target));
         }
     }
+}
+
+/// Those that have ended already are not there to be killed.
+#[expect(clippy::disallowed_methods, reason = "a test kills as the end of a pod would")]
+fn kill(target: &str) {
+    let _gone = Command::new("kill").args(["-9", "--", target]).output().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -21,6 +21,7 @@ mod coverage;
 mod disasters;
 mod engine;
 mod examples;
+mod gateway;
 mod leftovers;
 mod pauses;
 mod profiles;

@@ -9,6 +9,7 @@ use std::{
 use capt::{
     aws::Cloud,
     config::Outer,
+    gateway::Gateway,
     model::Limits,
     operator::{self, Settings, Standalone, Surroundings},
     work::find_engine,
@@ -28,23 +29,32 @@ pub(crate) struct Running {
     runtime: Option<Runtime>,
 }
 
+/// What is unlike everybody's.
+#[derive(Default)]
+pub(crate) struct How<'a> {
+    /// Another terraform.
+    pub(crate) engine: Option<&'a Path>,
+    /// Every terraform starts its own providers.
+    pub(crate) plain: bool,
+}
+
 impl Running {
     /// Starts it in a data directory.
     #[allow(dead_code, reason = "for the tests of the contract, which share this file")]
     pub(crate) async fn start(client: Client, data: &Path, cloud: &Cloud, settings: &Settings) -> Self {
-        Self::with_engine(None, client, data, cloud, settings).await
+        Self::with(How::default(), client, data, cloud, settings).await
     }
 
-    /// With another terraform than everybody's.
-    pub(crate) async fn with_engine(
-        engine: Option<&Path>,
+    /// With another terraform than everybody's, or without the gateway.
+    pub(crate) async fn with(
+        how: How<'_>,
         client: Client,
         data: &Path,
         cloud: &Cloud,
         settings: &Settings,
     ) -> Self {
         let outer = outer(data);
-        let engine = engine.map(|path| path.display().to_string());
+        let engine = how.engine.map(|path| path.display().to_string());
         let engine = find_engine(&outer, engine.as_deref()).await.unwrap();
         let around = Around {
             setting: None,
@@ -54,13 +64,15 @@ impl Running {
         };
         let wanted = Wanted::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
         let found = discover(&around, &[wanted]).unwrap();
+        let cli_config = found.cli_config_text();
+        let gateway = (!how.plain).then(|| Gateway::of(&outer, data, found));
         let surroundings = Surroundings {
             client,
             outer,
             data: data.to_owned(),
             engine,
-            cli_config: found.cli_config_text(),
-            gateway: None,
+            cli_config,
+            gateway,
             cloud: cloud.clone(),
             default_region: "eu-central-1".to_owned(),
             log_level: None,
@@ -111,6 +123,7 @@ pub(crate) fn settings() -> Settings {
         parallel: 4,
         memory_budget_mb: 100_000,
         drift_interval: Duration::from_mins(10),
+        preview_domain: None,
         limits: Limits::default(),
     }
 }

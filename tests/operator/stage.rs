@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::{
     account,
-    running::{Running, log_filter, settings},
+    running::{How, Running, log_filter, settings},
 };
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
@@ -38,6 +38,8 @@ pub(crate) struct Stage {
     pub(crate) settings: Settings,
     /// Another terraform than the one that is found.
     pub(crate) engine: Option<PathBuf>,
+    /// Whether every terraform starts its own providers.
+    pub(crate) plain: bool,
     /// The namespace whose objects are waited for.
     pub(crate) home: &'static str,
     running: Option<Running>,
@@ -66,6 +68,7 @@ impl Stage {
             cloud,
             settings: settings(),
             engine: None,
+            plain: false,
             home: "default",
             running: None,
         };
@@ -83,7 +86,8 @@ impl Stage {
     /// An operator with a disk of its own, as another pod has it.
     pub(crate) async fn launch(&self, data: PathBuf) -> Running {
         let client = self.kube.client_of(account::user(), account::AGENT);
-        Running::with_engine(self.engine.as_deref(), client, &data, &self.cloud, &self.settings).await
+        let how = How { engine: self.engine.as_deref(), plain: self.plain };
+        Running::with(how, client, &data, &self.cloud, &self.settings).await
     }
 
     /// Ends the operator as a signal would; terraform goes on.
@@ -222,6 +226,13 @@ impl Stage {
         if let Some(running) = &self.running {
             running.still_works();
         }
+    }
+}
+
+impl Drop for Stage {
+    /// No test leaves providers behind.
+    fn drop(&mut self) {
+        crate::cloud::end_gateway(&self.data());
     }
 }
 

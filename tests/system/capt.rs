@@ -152,6 +152,7 @@ impl Capt {
 impl Drop for Capt {
     /// No test leaves a server behind, not even one that failed.
     fn drop(&mut self) {
+        let _best_effort = self.command(&["gateway", "stop"]).output();
         let _best_effort = self.command(&["aws", "stop", "--force"]).output();
     }
 }

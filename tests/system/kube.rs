@@ -1,6 +1,7 @@
 //! `capt kube` with the kubectl of this machine: what a newcomer does with it.
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
@@ -51,10 +52,13 @@ impl Kube {
     /// `kubectl wait` gives up on objects that have no conditions yet, with any server, so it is asked again.
     fn until_established(&self) {
         let deadline = Instant::now() + Duration::from_mins(1);
-        let path = "jsonpath={range .items[*]}{.status.conditions[?(@.type=='Established')].status} {end}";
+        let path = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Established')].status} {end}";
+        let files = fs::read_dir("crds").unwrap().flatten().map(|it| it.path());
+        let ours = files.filter(|it| it.extension().is_some_and(|it| it == "yaml")).count();
         loop {
             let seen = self.kubectl(&["get", "crds", "-o", path]);
-            if seen.split_whitespace().filter(|status| *status == "True").count() == 8 {
+            let kinds: Vec<&str> = seen.split_whitespace().collect();
+            if kinds.len() >= ours && kinds.iter().all(|kind| kind.ends_with("=True")) {
                 return;
             }
             assert!(Instant::now() < deadline, "not all kinds are established: {seen}");

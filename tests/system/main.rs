@@ -9,12 +9,16 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod alike;
+mod behind;
 mod capt;
 mod examples;
+mod gateway;
 mod identities;
 mod interruption;
 mod kube;
 mod kubernetes;
 mod local_aws;
+mod meddling;
 mod profiles;
 mod templates;

@@ -1,0 +1,187 @@
+//! A Kubernetes API with our kinds, and people of whom some may connect.
+
+use std::{fs, path::PathBuf, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use embedded_kube::{
+    auth,
+    cluster::{EmbeddedKube, Listen},
+    request::User,
+};
+use k8s_openapi::{
+    api::{
+        core::v1::Namespace,
+        rbac::v1::{Role, RoleBinding},
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use sandbox::api::{LocalWorkload, crds};
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+
+pub(crate) const HOME: &str = "shop";
+pub(crate) const NAME: &str = "cart-local";
+/// Who may connect, and who may not.
+const PEOPLE: [(&str, bool); 3] = [("ann", true), ("zoe", true), ("bob", false)];
+/// Who routers are, by `deploy/router`.
+const ROUTER: &str = "system:serviceaccount:shop:capt-router";
+
+pub(crate) struct Cluster {
+    pub(crate) server: EmbeddedKube,
+    pub(crate) client: kube::Client,
+    dir: tempfile::TempDir,
+}
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let user = |name: &str| User { name: name.to_owned(), ..User::default() };
+        let mut builder = EmbeddedKube::builder().in_memory().listen(Listen::loopback());
+        for (name, _) in PEOPLE {
+            builder = builder.token(format!("token-of-{name}"), user(name));
+        }
+        let server = builder.token("token-of-router", user(ROUTER)).start().await.unwrap();
+        let client = server.client_of(auth::admin(), "hand");
+        let cluster = Self { server, client, dir: tempfile::tempdir().unwrap() };
+        cluster.install().await;
+        cluster
+    }
+
+    async fn install(&self) {
+        let create = PostParams::default();
+        let all: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for crd in crds() {
+            all.create(&create, &crd).await.unwrap();
+        }
+        let namespace = serde_json::from_value(json!({"metadata": {"name": HOME}})).unwrap();
+        Api::<Namespace>::all(self.client.clone()).create(&create, &namespace).await.unwrap();
+        for (user, may_connect) in PEOPLE {
+            let rules = rules(may_connect);
+            let role = serde_json::from_value(json!({"metadata": {"name": user}, "rules": rules})).unwrap();
+            Api::<Role>::namespaced(self.client.clone(), HOME).create(&create, &role).await.unwrap();
+            let binding = serde_json::from_value(json!({
+                "metadata": {"name": user},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+            }))
+            .unwrap();
+            Api::<RoleBinding>::namespaced(self.client.clone(), HOME)
+                .create(&create, &binding)
+                .await
+                .unwrap();
+        }
+        let served = async {
+            while self.api().list(&ListParams::default()).await.is_err() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), served).await.unwrap();
+    }
+
+    pub(crate) fn api(&self) -> Api<LocalWorkload> {
+        Api::namespaced(self.client.clone(), HOME)
+    }
+
+    /// Makes the local workload.
+    pub(crate) async fn make(&self, mappings: &Value) {
+        let object = json!({
+            "apiVersion": "sandbox.capt.x-k8s.io/v1alpha1", "kind": "LocalWorkload",
+            "metadata": {"name": NAME, "namespace": HOME},
+            "spec": {"sandboxRef": {"name": "pr-1"}, "from": {"kind": "Deployment", "name": "cart"},
+                     "mappings": mappings, "disconnectGracePeriod": "1s"},
+        });
+        let object = serde_json::from_value(object).unwrap();
+        self.api().create(&PostParams::default(), &object).await.unwrap();
+    }
+
+    pub(crate) async fn change(&self, mappings: &Value) {
+        let patch = json!({"spec": {"mappings": mappings}});
+        self.api().patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self) {
+        self.api().delete(NAME, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Plays another router, with a newer session.
+    pub(crate) async fn session_elsewhere(&self, user: &str, epoch: i64) {
+        let session = json!({"id": "other", "user": user, "gateway": "router-1", "epoch": epoch});
+        let patch = json!({"status": {"session": session}});
+        self.api().patch_status(NAME, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Waits until the status is like this.
+    pub(crate) async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..3000 {
+            let found = self.api().get(NAME).await.unwrap();
+            last = serde_json::to_value(found.status).unwrap();
+            if is_so(&last) {
+                return last;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the status did not become so: {last:#}");
+    }
+
+    /// A developer runs `capt connect` with these arguments.
+    pub(crate) fn run_connect(&self, user: &str, args: &[&str]) -> Agent {
+        let kubeconfig = self.kubeconfig(user);
+        let mut all = vec!["connect", NAME, "-n", HOME, "--kubeconfig", &kubeconfig];
+        all.extend(args);
+        Agent::start(&all, self.dir.path())
+    }
+
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
+    /// A file with the way of somebody to the API server.
+    pub(crate) fn kubeconfig(&self, user: &str) -> String {
+        let server = format!("https://{}", self.server.address().unwrap());
+        let authority = STANDARD.encode(self.server.certificate_authority());
+        let text = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority-data": authority}}],
+            "users": [{"name": "test", "user": {"token": format!("token-of-{user}")}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        })
+        .to_string();
+        self.file(&format!("kubeconfig-{user}"), &text)
+    }
+
+    /// Writes a file and names it.
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
+        let path: PathBuf = self.dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+/// The status of a condition.
+pub(crate) fn said(status: &Value, type_: &str) -> String {
+    let all = status["conditions"].as_array().cloned().unwrap_or_default();
+    let one = all.iter().find(|it| it["type"] == type_).cloned().unwrap_or_default();
+    one["status"].as_str().unwrap_or_default().to_owned()
+}
+
+/// What docs/sandbox.md says that a developer needs, but for the port-forward.
+fn rules(may_connect: bool) -> Value {
+    let group = "sandbox.capt.x-k8s.io";
+    let mut rules = vec![
+        json!({"apiGroups": [group], "resources": ["localworkloads"], "verbs": ["get"]}),
+        json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["capt-tunnel-authority"],
+               "verbs": ["get"]}),
+    ];
+    if may_connect {
+        rules.push(
+            json!({"apiGroups": [group], "resources": ["localworkloads/tunnel"], "resourceNames": [NAME],
+                          "verbs": ["connect"]}),
+        );
+    }
+    json!(rules)
+}

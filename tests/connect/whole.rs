@@ -1,0 +1,343 @@
+//! The whole way: a caller, `capt router` as a process with the rights of `deploy/router`, its tunnel with TLS, `capt connect`
+//! as a process, and an application on this machine.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
+
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::{ConfigMap, ServiceAccount},
+    events::v1::Event,
+};
+use kube::{
+    Api,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{
+    agent::Agent,
+    cluster::{Cluster, HOME, NAME, said},
+    network::in_own_network,
+    rig::{app, app_at},
+};
+
+const KEY: &str = "pr-1-key";
+const RIGHTS: &str = include_str!("../../deploy/router/router-role.yaml");
+/// The pod of the baseline.
+const POD: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+
+/// A cluster with a service, a sandbox, a local workload of it, and a router.
+struct Whole {
+    cluster: Cluster,
+    router: Agent,
+    service: SocketAddr,
+    tunnel: String,
+    admin: SocketAddr,
+}
+
+impl Whole {
+    /// With an application at this port of this machine.
+    async fn start(local: u16) -> Self {
+        let cluster = Cluster::start().await;
+        app_at(SocketAddr::from((POD, 8080)), "baseline").await;
+        let [service, front, admin, tunnel] = free_ports().await;
+        give_rights(&cluster).await;
+        make(&cluster, service.port(), local).await;
+        let kubeconfig = cluster.kubeconfig("router");
+        let (front, tunnel) = (front.to_string(), tunnel.to_string());
+        let admin_text = admin.to_string();
+        let args = [
+            &["router", "--kubeconfig", &kubeconfig, "-n", HOME, "--name", "router-0", "--workers", "1"][..],
+            &["--pod-address", "127.0.0.1", "--address", "127.0.0.1", "--front", &front],
+            &["--admin", &admin_text, "--tunnel", &tunnel, "--log", "info,kube=warn"],
+        ];
+        let router = Agent::start(&args.concat(), cluster.home());
+        let whole = Self { cluster, router, service, tunnel, admin };
+        whole.until(None, "200 baseline baseline").await;
+        whole
+    }
+
+    /// A developer connects, by the address of the tunnel. The authority is that of the cluster.
+    async fn connect(&self, user: &str, more: &[&str]) -> Agent {
+        self.authority().await;
+        self.cluster.run_connect(user, &[&["--address", &self.tunnel], more].concat())
+    }
+
+    /// Where the router says whose certificates to trust, as soon as it does.
+    async fn authority(&self) -> Api<ConfigMap> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.cluster.client.clone(), HOME);
+        while maps.get_opt("capt-tunnel-authority").await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        maps
+    }
+
+    /// The code, who answered, and the body or the word for what went wrong.
+    async fn ask(&self, key: Option<&str>) -> String {
+        let key = key.map(|key| format!("baggage: sd-routing-key={key}\r\n")).unwrap_or_default();
+        let said =
+            raw(self.service, &format!("GET / HTTP/1.1\r\nhost: cart\r\n{key}connection: close\r\n\r\n"))
+                .await;
+        let Some((head, body)) = said.split_once("\r\n\r\n") else { return said };
+        let header = |name: &str| head.lines().find_map(|it| it.strip_prefix(&format!("{name}: ")));
+        let code = head.split(' ').nth(1).unwrap_or_default();
+        let word = header("x-sandbox-error").unwrap_or(body);
+        format!("{code} {} {word}", header("x-sandbox-route").unwrap_or("nobody"))
+    }
+
+    async fn until(&self, key: Option<&str>, wanted: &str) {
+        let mut last = String::new();
+        for _ in 0..1200 {
+            last = self.ask(key).await;
+            if last == wanted {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("not {wanted:?} but {last:?}; the router says {}", self.router.said());
+    }
+
+    async fn told(&self, reason: &str) {
+        let events: Api<Event> = Api::namespaced(self.cluster.client.clone(), HOME);
+        for _ in 0..1200 {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            let is_it = |it: &Event| {
+                let regarding = it.regarding.as_ref().and_then(|it| it.name.as_deref());
+                it.reason.as_deref() == Some(reason) && regarding == Some(NAME)
+            };
+            if all.iter().any(is_it) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("nobody was told {reason}; the router says {}", self.router.said());
+    }
+
+    async fn patch(&self, spec: &Value) {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.cluster.api().patch(NAME, &PatchParams::default(), &patch).await.unwrap();
+    }
+}
+
+/// What somebody answers to a few lines, until they close.
+async fn raw(to: SocketAddr, lines: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect(to).await else { return "nobody listens".to_owned() };
+    let mut said = Vec::new();
+    let asked = async {
+        stream.write_all(lines.as_bytes()).await?;
+        stream.read_to_end(&mut said).await
+    };
+    match tokio::time::timeout(Duration::from_mins(1), asked).await {
+        Ok(Ok(_)) => String::from_utf8_lossy(&said).into_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+async fn free_ports() -> [SocketAddr; 4] {
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.push(TcpListener::bind(("127.0.0.1", 0)).await.unwrap());
+    }
+    std::array::from_fn(|at| all[at].local_addr().unwrap())
+}
+
+async fn put(cluster: &Cluster, mut object: Value) {
+    let (api_version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let status = object.as_object_mut().unwrap().remove("status");
+    let object: DynamicObject = serde_json::from_value(object).unwrap();
+    let name = object.metadata.name.clone().unwrap();
+    let all: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
+        None => Api::all_with(cluster.client.clone(), &resource),
+    };
+    all.create(&PostParams::default(), &object).await.unwrap();
+    if let Some(status) = status {
+        let patch = Patch::Merge(json!({"status": status}));
+        all.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
+    }
+}
+
+/// What `kubectl apply -k deploy/router` gives, and no more.
+async fn give_rights(cluster: &Cluster) {
+    for mut object in serde_saphyr::from_multiple::<Value>(RIGHTS).unwrap() {
+        if !object["kind"].as_str().unwrap().starts_with("Cluster") {
+            object["metadata"]["namespace"] = json!(HOME);
+        }
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            subject["namespace"] = json!(HOME);
+        }
+        put(cluster, object).await;
+    }
+}
+
+/// The service, its pod, the sandbox and the local workload, as the controllers would leave them.
+async fn make(cluster: &Cluster, listen: u16, local: u16) {
+    let group = "sandbox.capt.x-k8s.io";
+    let listen = json!({"80": listen}).to_string();
+    let meta = |name: &str| json!({"name": name, "namespace": HOME});
+    let mut service = meta("cart");
+    service["annotations"] = json!({(format!("{group}/listen")): listen});
+    put(
+        cluster,
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": service,
+               "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}}),
+    )
+    .await;
+    let mut slice = meta("cart-1");
+    slice["labels"] = json!({"kubernetes.io/service-name": "cart"});
+    put(
+        cluster,
+        json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": slice,
+               "addressType": "IPv4", "ports": [{"name": "http", "port": 8080}],
+               "endpoints": [{"addresses": [POD.to_string()], "conditions": {"ready": true}}]}),
+    )
+    .await;
+    let version = format!("{group}/v1alpha1");
+    put(
+        cluster,
+        json!({"apiVersion": version, "kind": "Sandbox", "metadata": meta("pr-1"),
+               "spec": {"routingKey": KEY,
+                        "virtual": [{"name": "v", "workload": {"kind": "Deployment", "name": "checkout"}}]},
+               "status": {"routingKey": KEY}}),
+    )
+    .await;
+    put(
+        cluster,
+        json!({"apiVersion": version, "kind": "LocalWorkload", "metadata": meta(NAME),
+               "spec": {"sandboxRef": {"name": "pr-1"}, "from": {"kind": "Deployment", "name": "cart"},
+                        "mappings": [{"port": 8080, "toLocal": format!("localhost:{local}")}],
+                        "disconnectGracePeriod": "1s"},
+               "status": {"services": [{"service": "cart", "ports": [{"port": 80, "targetPort": 8080}]}]}}),
+    )
+    .await;
+}
+
+const LOCAL: &str = "200 local/shop/cart-local mine";
+const GONE: &str = "503 local/shop/cart-local disconnected";
+const BASELINE: &str = "200 baseline baseline";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_when_it_is_gone() {
+    if !in_own_network(
+        "whole::a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_when_it_is_gone",
+    ) {
+        return;
+    }
+    let whole = Whole::start(app("mine").await.port()).await;
+    whole.until(Some(KEY), GONE).await;
+    let mut ann = whole.connect("ann", &[]).await;
+    ann.says("connected as ann").await;
+    whole.until(Some(KEY), LOCAL).await;
+    assert_eq!(whole.ask(None).await, BASELINE);
+    assert_eq!(whole.ask(Some("nobodys")).await, BASELINE);
+    let status = whole.cluster.until(|it| said(it, "LocalReachable") == "True").await;
+    assert_eq!(status["session"]["gatewayAddress"], "127.0.0.1");
+    assert_eq!(status["services"][0]["service"], "cart", "the router leaves alone what is the controller's");
+    whole.told("TunnelConnected").await;
+    let figures = raw(whole.admin, "GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
+    assert!(figures.lines().any(|it| it == "tunnel_connected 1"), "{figures}");
+
+    ann.signal(Signal::SIGKILL);
+    whole.until(Some(KEY), GONE).await;
+    assert_eq!(whole.ask(None).await, BASELINE);
+    whole.told("TunnelLost").await;
+    whole.patch(&json!({"disconnectPolicy": "Baseline"})).await;
+    whole.until(Some(KEY), BASELINE).await;
+    let mut again = whole.connect("ann", &[]).await;
+    whole.until(Some(KEY), LOCAL).await;
+    again.signal(Signal::SIGTERM);
+    assert_eq!(again.ends().await, Some(0), "{}", again.said());
+    whole.until(Some(KEY), BASELINE).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f14_who_may_not_is_refused_and_who_is_connected_stays_unless_somebody_insists() {
+    if !in_own_network("whole::f14_who_may_not_is_refused_and_who_is_connected_stays_unless_somebody_insists")
+    {
+        return;
+    }
+    let whole = Whole::start(app("mine").await.port()).await;
+    let mut ann = whole.connect("ann", &[]).await;
+    whole.until(Some(KEY), LOCAL).await;
+
+    let mut bob = whole.connect("bob", &[]).await;
+    assert_eq!(bob.ends().await, Some(1));
+    assert!(bob.said().contains("bob may not connect"), "{}", bob.said());
+    let file = whole.cluster.file("token", "made up\n");
+    let mut nobody = whole.connect("zoe", &["--token-file", &file]).await;
+    assert_eq!(nobody.ends().await, Some(1));
+    assert!(nobody.said().contains("the token is not valid"), "{}", nobody.said());
+    let file = whole.cluster.file("token", &over(&whole.cluster).await);
+    let mut robot = whole.connect("zoe", &["--token-file", &file]).await;
+    assert_eq!(robot.ends().await, Some(1));
+    assert!(robot.said().contains("the token is not valid"), "{}", robot.said());
+
+    let mut zoe = whole.connect("zoe", &[]).await;
+    assert_eq!(zoe.ends().await, Some(1));
+    assert!(zoe.said().contains("ann is connected; --takeover takes it from them"), "{}", zoe.said());
+    let knock = format!(
+        "GET /tunnel/v1/{HOME}/{NAME} HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: capt-tunnel/1\r\n\
+         authorization: Bearer token-of-zoe\r\ncapt-tunnel-session: x\r\n\r\n"
+    );
+    let answer = raw(whole.tunnel.parse().unwrap(), &knock).await;
+    assert!(answer.starts_with("HTTP/1.1 409 "), "{answer}");
+    assert_eq!(whole.ask(Some(KEY)).await, LOCAL, "nobody disturbed her");
+
+    let other = app("zoe's").await;
+    let map = format!("8080={}", other.port());
+    let _zoe = whole.connect("zoe", &["--takeover", "--map", &map]).await;
+    whole.until(Some(KEY), "200 local/shop/cart-local zoe's").await;
+    assert_eq!(ann.ends().await, Some(1));
+    assert!(ann.said().contains("zoe took it over"), "{}", ann.said());
+}
+
+/// A token that was good, and is no longer: its account is gone.
+async fn over(cluster: &Cluster) -> String {
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.client.clone(), HOME);
+    let account = serde_json::from_value(json!({"metadata": {"name": "robot"}})).unwrap();
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    let asked = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
+    let made = accounts.create_token_request("robot", &PostParams::default(), &asked).await.unwrap();
+    accounts.delete("robot", &DeleteParams::default()).await.unwrap();
+    made.status.unwrap().token
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_router_with_another_certificate_is_refused_with_one_clear_message() {
+    if !in_own_network("whole::a_router_with_another_certificate_is_refused_with_one_clear_message") {
+        return;
+    }
+    let whole = Whole::start(app("mine").await.port()).await;
+    let maps = whole.authority().await;
+    // As if somebody else answered at the address: whom to trust is not who signed what is there.
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let other = params.self_signed(&key).unwrap().pem();
+    let patch = Patch::Merge(json!({"data": {"ca.crt": other}}));
+    maps.patch("capt-tunnel-authority", &PatchParams::default(), &patch).await.unwrap();
+    let mut agent = whole.connect("ann", &[]).await;
+    assert_eq!(agent.ends().await, Some(1));
+    let words = format!(
+        "{} is not to be trusted: its certificate is none for tunnel.shop.sandbox.capt.x-k8s.io by the authority in the \
+         ConfigMap shop/capt-tunnel-authority (UnknownIssuer)",
+        whole.tunnel
+    );
+    assert_eq!(agent.said().matches(&words).count(), 1, "{}", agent.said());
+    assert!(whole.cluster.api().get(NAME).await.unwrap().status.unwrap().session.is_none());
+    maps.delete("capt-tunnel-authority", &DeleteParams::default()).await.unwrap();
+    let mut lost = whole.cluster.run_connect("ann", &["--address", &whole.tunnel]);
+    assert_eq!(lost.ends().await, Some(1));
+    assert!(lost.said().contains("have published no authority"), "{}", lost.said());
+}

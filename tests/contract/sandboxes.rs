@@ -1,0 +1,162 @@
+//! Sandboxes on a real API server with real controllers of Deployments, `ReplicaSets` and `EndpointSlices`.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use capt::k8s::Kube;
+use serde_json::{Value, json};
+
+use crate::{
+    node::Node,
+    place::Place,
+    shop::{Shop, deployment, forking, is_current, message, said},
+    world::World,
+};
+
+async fn open(world: Arc<World>, namespace: &'static str) -> (Shop, Node) {
+    let place = Place::make(world, namespace).await;
+    let client = place.world.admin.clone();
+    let node = Node::start_in(client.clone(), namespace).await;
+    let shop = Shop { client, namespace: namespace.to_owned() };
+    shop.service("cart").await;
+    shop.until("Deployment", "cart", "available", |it| it["status"]["availableReplicas"] == 2).await;
+    (shop, node)
+}
+
+/// What must not change of a service.
+async fn versions(shop: &Shop) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for kind in ["Deployment", "ReplicaSet", "Pod", "Service"] {
+        for it in shop.list(kind, "app=cart,!sandbox.capt.x-k8s.io/fork").await {
+            all.insert(
+                format!("{kind} {}", it["metadata"]["name"]),
+                it["metadata"]["resourceVersion"].clone(),
+            );
+        }
+    }
+    all
+}
+
+pub(crate) async fn f2_f5_f12_a_fork_lives_beside_its_baseline_and_ends_in_time(world: Arc<World>) {
+    let (shop, _node) = open(world, "forks").await;
+    let before = versions(&shop).await;
+    let custom = json!({
+        "images": [{"image": "repo/cart:pr-1"}],
+        "resources": [{"requests": {"cpu": "0.5", "memory": "1024Mi"}}],
+        "patch": {"value": "spec: {template: {spec: {terminationGracePeriodSeconds: 5}}}"},
+    });
+    let mut spec = forking("cart", &custom);
+    spec["ttl"] = json!({"duration": "1m"});
+    spec["local"] = json!([{"name": "web", "from": {"name": "web"}, "mappings": [{"port": 8080, "toLocal": "localhost:1"}]}]);
+    shop.service("web").await;
+    shop.sandbox("pr-1", spec).await;
+    // A group that ends by itself, too.
+    let group = json!({"match": {"label": {"key": "feature", "value": "x"}}, "ttl": {"duration": "1m", "offsetFrom": "createdAt"}});
+    shop.make("RouteGroup", json!({"metadata": {"name": "group"}, "spec": group})).await.unwrap();
+    let sandbox = shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    assert_eq!(sandbox["status"]["conditions"].as_array().map(Vec::len), Some(7));
+    assert!(shop.get("LocalWorkload", "pr-1-web").await.is_some());
+    let fork = shop.forks("pr-1").await.remove(0);
+    assert_eq!(fork["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 5);
+    for slice in shop.list("EndpointSlice", "kubernetes.io/service-name=cart").await {
+        assert_eq!(slice["endpoints"].as_array().map(Vec::len), Some(2), "{slice}");
+    }
+    // A second look changes nothing, also where the API server writes values down in its own way.
+    shop.merge(
+        "Sandbox",
+        "pr-1",
+        json!({"spec": {"description": "looked at"}, "metadata": {"labels": {"a": "b"}}}),
+    )
+    .await
+    .unwrap();
+    shop.until("Sandbox", "pr-1", "looked at", is_current).await;
+    let now = shop.forks("pr-1").await.remove(0);
+    assert_eq!(now["metadata"]["generation"], fork["metadata"]["generation"]);
+    shop.merge("Sandbox", "pr-1", json!({"spec": {"local": null}})).await.unwrap();
+    shop.until_gone("LocalWorkload", "pr-1-web").await;
+    shop.until_gone("Sandbox", "pr-1").await;
+    shop.until_gone("RouteGroup", "group").await;
+    assert!(shop.forks("pr-1").await.is_empty() && shop.fork_services("pr-1").await.is_empty());
+    assert_eq!(versions(&shop).await, before);
+}
+
+pub(crate) async fn f8_what_a_fork_cannot_share_or_be_taken_for_is_refused(world: Arc<World>) {
+    let (shop, node) = open(world, "refusals").await;
+    let claim = json!({"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    shop.make("PersistentVolumeClaim", claim).await.unwrap();
+    let mut stateful = deployment("stateful");
+    stateful["spec"]["template"]["spec"]["volumes"] =
+        json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    shop.make("Deployment", stateful).await.unwrap();
+    let budget = json!({"metadata": {"name": "carts"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"team": "cart"}}}});
+    shop.make("PodDisruptionBudget", budget).await.unwrap();
+    let bad = "spec: {template: {spec: {restartPolicy: Sometimes}}}";
+    for (name, spec, reason, says) in [
+        ("volume", forking("stateful", &json!({})), "SharedVolume", "data"),
+        (
+            "budget",
+            forking("cart", &json!({"preservedLabels": ["^team$"]})),
+            "WouldReceiveBaselineTraffic",
+            "carts",
+        ),
+        ("patch", forking("cart", &json!({"patch": {"value": bad}})), "InvalidPatch", "Sometimes"),
+        (
+            "test",
+            forking(
+                "cart",
+                &json!({"patch": {"type": "json", "value": "[{\"op\": \"test\", \"path\": \"/spec/paused\", \"value\": 1}]"}}),
+            ),
+            "InvalidPatch",
+            "",
+        ),
+    ] {
+        shop.sandbox(name, spec).await;
+        let sandbox = shop.until_said(name, "Accepted", "False", reason).await;
+        assert!(message(&sandbox, "Accepted").contains(says), "{name}: {}", message(&sandbox, "Accepted"));
+        assert!(shop.forks(name).await.is_empty() && shop.fork_services(name).await.is_empty());
+    }
+    // Network policies that hold for only one of both are told.
+    let policy =
+        json!({"metadata": {"name": "carts"}, "spec": {"podSelector": {"matchLabels": {"app": "cart"}}}});
+    shop.make("NetworkPolicy", policy).await.unwrap();
+    node.leave("repo/cart:pr-1");
+    shop.fork("pr-1", "cart").await;
+    shop.until_told("pr-1", "NetworkPolicyDiffers").await;
+    let pods = "sandbox.capt.x-k8s.io/sandbox=pr-1";
+    shop.eventually("its pod is there", async || !shop.list("Pod", pods).await.is_empty()).await;
+    shop.scheduler_says(&shop.list("Pod", pods).await[0], "no place for it").await;
+    shop.merge("Sandbox", "pr-1", json!({"metadata": {"labels": {"looked": "at"}}})).await.unwrap();
+    let sandbox = shop.until_said("pr-1", "ForksReady", "False", "PodFailing").await;
+    assert!(message(&sandbox, "ForksReady").contains("no place for it"));
+    for name in ["volume", "budget", "patch", "test", "pr-1"] {
+        shop.delete("Sandbox", name).await;
+        shop.until_gone("Sandbox", name).await;
+    }
+}
+
+pub(crate) async fn f3_f4_a_service_is_taken_over_and_given_back(world: Arc<World>) {
+    let (shop, _node) = open(world, "takeover").await;
+    crate::takeover::taken_over_and_given_back(&shop).await;
+    crate::takeover::taken_back_by_somebody(&shop).await;
+}
+
+/// The kind comes while we run, and is not ours.
+pub(crate) async fn a_mesh_gets_the_routes_of_a_group(world: Arc<World>) {
+    let (shop, _node) = open(world, "mesh").await;
+    let crd = serde_saphyr::from_str(include_str!("../fixtures/gateway-api/httproutes.yaml")).unwrap();
+    Kube::new(shop.client.clone()).install_crds(&[crd]).await.unwrap();
+    let meta = json!({"name": "pr-1", "labels": {"feature": "mesh"}});
+    shop.make("Sandbox", json!({"metadata": meta, "spec": forking("cart", &json!({}))})).await.unwrap();
+    let spec =
+        json!({"match": {"label": {"key": "feature", "value": "mesh"}}, "routing": {"mode": "GatewayAPI"}});
+    shop.make("RouteGroup", json!({"metadata": {"name": "group"}, "spec": spec})).await.unwrap();
+    let is_written =
+        |it: &Value| said(it, "RoutesProgrammed").1 == "RoutesNotAccepted" && it["status"]["routes"] == 1;
+    shop.until("RouteGroup", "group", "without a mesh", is_written).await;
+    let ours = "sandbox.capt.x-k8s.io/service";
+    shop.eventually("its routes are written", async || shop.list("HTTPRoute", ours).await.len() == 1).await;
+    shop.delete("RouteGroup", "group").await;
+    shop.eventually("its routes are gone", async || shop.list("HTTPRoute", ours).await.is_empty()).await;
+    shop.delete("Sandbox", "pr-1").await;
+    shop.until_gone("Sandbox", "pr-1").await;
+}

@@ -1,0 +1,321 @@
+//! F8: every row of the table of bad input gives the stated reason, makes nothing, and costs few looks.
+
+use serde_json::{Value, json};
+
+use crate::{
+    life::with_cart,
+    shop::{Shop, deployment, forking, message},
+    world::World,
+};
+
+/// What the API server says to a Sandbox that breaks a rule of its kind.
+async fn refused(shop: &Shop, name: &str, spec: Value) -> String {
+    let object = json!({"metadata": {"name": name}, "spec": spec});
+    match shop.make("Sandbox", object).await {
+        Ok(_) => panic!("{name} was taken"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn f8_what_a_rule_can_see_is_refused_and_the_field_is_named() {
+    let world = World::idle().await;
+    let shop = world.shop().await;
+    let fork = || json!({"forkOf": {"name": "cart"}});
+    let local = |to: &str, port: i32| json!({"local": [{"name": "l", "from": {"name": "web"}, "mappings": [{"port": port, "toLocal": to}]}]});
+    let same = json!({"forks": [fork()], "local": [{"name": "l", "from": {"name": "cart"}, "mappings": [{"port": 1, "toLocal": "a:1"}]}]});
+    let endpoint = |name: &str| json!({"name": name, "target": "http://web.shop.svc"});
+    let rows = [
+        ("a-name-of-more-than-thirty-chars", json!({"forks": [fork()]}), "metadata.name"),
+        ("nothing", json!({}), "at least one of forks, local and virtual"),
+        (
+            "twice",
+            json!({"forks": [{"name": "a", "forkOf": {"name": "x"}}, {"name": "a", "forkOf": {"name": "y"}}]}),
+            "forks",
+        ),
+        ("endpoints", json!({"forks": [fork()], "endpoints": [endpoint("a"), endpoint("a")]}), "endpoints"),
+        (
+            "same-baseline",
+            json!({"forks": [{"name": "a", "forkOf": {"name": "x"}}, {"name": "b", "forkOf": {"name": "x"}}]}),
+            "forkOf",
+        ),
+        ("fork-and-local", same, "local"),
+        ("duration", json!({"forks": [fork()], "ttl": {"duration": "90s"}}), "ttl.duration"),
+        ("port-zero", local("localhost:1", 0), "port"),
+        ("port-too-high", local("localhost:1", 65536), "port"),
+        ("no-port", local("localhost", 1), "toLocal"),
+        ("kind", json!({"forks": [{"forkOf": {"kind": "StatefulSet", "name": "cart"}}]}), "forkOf.kind"),
+    ];
+    for (name, spec, field) in rows {
+        let said = refused(&shop, name, spec).await;
+        assert!(said.contains(field), "{name}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn f8_what_cannot_be_changed_is_refused() {
+    let world = World::idle().await;
+    let shop = world.shop().await;
+    let mut spec = forking("cart", &json!({}));
+    spec["routingKey"] = json!("abc");
+    spec["clusterRef"] = json!({"name": "eu"});
+    shop.sandbox("pr-1", spec).await;
+    for (field, patch) in
+        [("routingKey", json!({"routingKey": "def"})), ("clusterRef", json!({"clusterRef": {"name": "us"}}))]
+    {
+        let error = shop.merge("Sandbox", "pr-1", json!({"spec": patch})).await.unwrap_err().to_string();
+        assert!(error.contains(field) && error.contains("cannot be changed"), "{error}");
+    }
+}
+
+/// A row that the controller answers.
+struct Row {
+    name: &'static str,
+    spec: Value,
+    reason: &'static str,
+    /// What people read.
+    says: &'static str,
+}
+
+fn rows() -> Vec<Row> {
+    let row = |name, spec, reason, says| Row { name, spec, reason, says };
+    let patched =
+        |kind: &str, patch: &str| forking("cart", &json!({"patch": {"type": kind, "value": patch}}));
+    let elsewhere = json!({"forks": [{"forkOf": {"name": "cart", "namespace": "other"}}]});
+    let mut target = forking("cart", &json!({}));
+    target["endpoints"] = json!([{"name": "web", "target": "http://web"}]);
+    vec![
+        row("elsewhere", elsewhere, "CrossNamespaceFork", "other"),
+        row("of-a-fork", forking("a-fork", &json!({})), "BaselineIsFork", "a-fork"),
+        row(
+            "which",
+            forking("two", &json!({"images": [{"image": "x"}]})),
+            "ContainerRequired",
+            "one of [app, sidecar]",
+        ),
+        row(
+            "nobody",
+            forking("cart", &json!({"images": [{"container": "x", "image": "x"}]})),
+            "ContainerNotFound",
+            "app",
+        ),
+        row("no-yaml", patched("strategic", "spec: {{"), "InvalidPatch", "YAML"),
+        row("no-object", patched("merge", "just text"), "InvalidPatch", "object"),
+        row(
+            "no-such-field",
+            patched("json", "[{\"op\": \"remove\", \"path\": \"/spec/nothing\"}]"),
+            "InvalidPatch",
+            "",
+        ),
+        row(
+            "no-such-op",
+            patched("json", "[{\"op\": \"destroy\", \"path\": \"/spec\"}]"),
+            "InvalidPatch",
+            "",
+        ),
+        row(
+            "bad-value",
+            patched("strategic", "spec: {template: {spec: {restartPolicy: Sometimes}}}"),
+            "InvalidPatch",
+            "Sometimes",
+        ),
+        row("other-name", patched("merge", "metadata: {name: other}"), "InvalidPatch", ""),
+        row(
+            "other-selector",
+            patched("merge", "spec: {selector: {matchLabels: {app: other}}}"),
+            "InvalidPatch",
+            "selector",
+        ),
+        row(
+            "our-label",
+            patched("merge", "spec: {template: {metadata: {labels: {sandbox.capt.x-k8s.io/fork: x}}}}"),
+            "InvalidPatch",
+            "sandbox.capt.x-k8s.io",
+        ),
+        row("host-port", forking("hosted", &json!({})), "HostPort", "hostPort"),
+        row(
+            "host-network",
+            patched("merge", "spec: {template: {spec: {hostNetwork: true}}}"),
+            "HostPort",
+            "hostNetwork",
+        ),
+        row(
+            "keeps-app",
+            forking("cart", &json!({"preservedLabels": ["^app$"]})),
+            "WouldReceiveBaselineTraffic",
+            "Service cart",
+        ),
+        row("target", target, "InvalidTarget", "http://web"),
+    ]
+}
+
+async fn with_oddities(world: &World) -> Shop {
+    let shop = with_cart(world).await;
+    let mut two = deployment("two");
+    let containers = two["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap();
+    containers.push(json!({"name": "sidecar", "image": "repo/side:1"}));
+    let mut hosted = deployment("hosted");
+    hosted["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostPort"] = json!(8080);
+    let mut fork = deployment("a-fork");
+    fork["metadata"]["labels"]["sandbox.capt.x-k8s.io/fork"] = json!("a-fork");
+    for object in [two, hosted, fork] {
+        shop.make("Deployment", object).await.unwrap();
+    }
+    shop
+}
+
+#[tokio::test]
+async fn f8_what_only_the_controller_can_see_is_said_and_makes_nothing() {
+    let mut world = World::start().await;
+    let shop = with_oddities(&world).await;
+    for Row { name, spec, reason, says } in rows() {
+        shop.sandbox(name, spec).await;
+        let sandbox = shop.until_said(name, "Accepted", "False", reason).await;
+        let text = message(&sandbox, "Accepted");
+        assert!(text.contains(says), "{name}: {text}");
+        assert_eq!(sandbox["status"]["phase"], "Failed", "{name}");
+        assert_eq!(sandbox["status"]["conditions"].as_array().map(Vec::len), Some(7), "{name}");
+        assert!(shop.forks(name).await.is_empty() && shop.fork_services(name).await.is_empty(), "{name}");
+    }
+    world.settle().await;
+    for Row { name, .. } in rows() {
+        let writes = world.writes();
+        let looks = writes
+            .iter()
+            .filter(|it| it.resource == "sandboxes" && it.subresource == "status" && it.name == name);
+        assert!(looks.count() <= 3, "{name} was looked at again and again");
+        shop.delete("Sandbox", name).await;
+        shop.until_gone("Sandbox", name).await;
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn f8_a_refused_spec_is_looked_at_again_when_it_changes() {
+    let world = World::start().await;
+    let shop = with_oddities(&world).await;
+    shop.sandbox("pr-1", forking("two", &json!({"images": [{"image": "x"}]}))).await;
+    shop.until_said("pr-1", "Accepted", "False", "ContainerRequired").await;
+    let right = forking("two", &json!({"images": [{"container": "app", "image": "repo/two:1"}]}));
+    shop.merge("Sandbox", "pr-1", json!({ "spec": right })).await.unwrap();
+    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    // A spec that is wrong later leaves what is there alone.
+    let wrong = forking("two", &json!({"images": [{"container": "nobody", "image": "x"}]}));
+    shop.merge("Sandbox", "pr-1", json!({ "spec": wrong })).await.unwrap();
+    shop.until_said("pr-1", "Accepted", "False", "ContainerNotFound").await;
+    assert_eq!(shop.forks("pr-1").await.len(), 1);
+}
+
+#[tokio::test]
+async fn f8_a_patch_may_remove_what_cannot_be_shared() {
+    let world = World::start().await;
+    let shop = with_oddities(&world).await;
+    let patch = "- {op: remove, path: /spec/template/spec/containers/0/ports/0/hostPort}";
+    shop.sandbox("pr-1", forking("hosted", &json!({"patch": {"type": "json", "value": patch}}))).await;
+    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+}
+
+#[tokio::test]
+async fn f8_a_variable_that_is_not_there_may_be_deleted_and_is_told() {
+    let world = World::start().await;
+    let shop = with_cart(&world).await;
+    shop.sandbox("pr-1", forking("cart", &json!({"env": [{"name": "NOBODY", "operation": "delete"}]}))).await;
+    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    shop.eventually("it is told", async || {
+        let all = shop.list("Event", "").await;
+        all.iter().any(|it| it["note"].as_str().is_some_and(|it| it.contains("NOBODY")))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn f8_the_older_of_two_sandboxes_keeps_a_key_and_leaves_it_to_the_other() {
+    let world = World::start().await;
+    let shop = with_cart(&world).await;
+    let with_key = || {
+        let mut spec = forking("cart", &json!({}));
+        spec["routingKey"] = json!("abc");
+        spec
+    };
+    shop.sandbox("a-first", with_key()).await;
+    shop.until_said("a-first", "ForksReady", "True", "Ready").await;
+    shop.sandbox("b-second", with_key()).await;
+    let second = shop.until_said("b-second", "Accepted", "False", "RoutingKeyConflict").await;
+    assert!(message(&second, "Accepted").contains("shop/a-first"), "{}", message(&second, "Accepted"));
+    assert!(shop.forks("b-second").await.is_empty());
+    shop.delete("Sandbox", "a-first").await;
+    shop.until_said("b-second", "ForksReady", "True", "Ready").await;
+}
+
+#[tokio::test]
+async fn f8_an_endpoint_waits_for_its_service() {
+    let world = World::start().await;
+    let shop = with_cart(&world).await;
+    let mut spec = forking("cart", &json!({}));
+    spec["endpoints"] = json!([{"name": "web", "target": "http://web.shop.svc:80"}]);
+    shop.sandbox("pr-1", spec).await;
+    let sandbox = shop.until_said("pr-1", "Accepted", "False", "TargetNotFound").await;
+    assert_eq!(sandbox["status"]["phase"], "Pending");
+    shop.service("web").await;
+    shop.until_said("pr-1", "Accepted", "True", "Accepted").await;
+}
+
+#[tokio::test]
+async fn f8_a_name_that_is_taken_is_left_alone() {
+    let world = World::idle().await;
+    let shop = with_cart(&world).await;
+    let sandbox = shop.fork("pr-1", "cart").await;
+    assert_eq!(sandbox["metadata"]["name"], "pr-1");
+    // Somebody has a Deployment of the very name that the fork would get.
+    let name = sandbox::fork::fork_name("shop", "cart", "pr-1");
+    let theirs = shop.make("Deployment", deployment(&name)).await.unwrap();
+    let mut world = world;
+    world.begin();
+    let sandbox = shop.until_said("pr-1", "Accepted", "False", "NameTaken").await;
+    assert!(message(&sandbox, "Accepted").contains(&name));
+    shop.delete("Sandbox", "pr-1").await;
+    shop.until_gone("Sandbox", "pr-1").await;
+    let now = shop.get("Deployment", &name).await.unwrap();
+    assert_eq!(now["metadata"]["uid"], theirs["metadata"]["uid"]);
+}
+
+#[tokio::test]
+async fn f8_trouble_of_the_api_server_is_never_a_failure_of_the_sandbox() {
+    let world = World::start().await;
+    let shop = with_cart(&world).await;
+    let faults = world.kube.faults();
+    let ours = |call: &embedded_kube::faults::Call| call.agent == crate::account::AGENT;
+    faults.add(
+        embedded_kube::faults::Fault::fail(
+            move |call| ours(call) && call.is_on("deployments.apps") && call.is_write(),
+            500,
+        )
+        .times(2),
+    );
+    faults.add(
+        embedded_kube::faults::Fault::throttle(
+            move |call| ours(call) && call.is_on("services") && call.is_write(),
+            1,
+        )
+        .times(1),
+    );
+    faults.add(
+        embedded_kube::faults::Fault::fail(
+            move |call| ours(call) && call.is_on("sandboxes.sandbox.capt.x-k8s.io/status"),
+            409,
+        )
+        .times(2),
+    );
+    shop.fork("pr-1", "cart").await;
+    let seen = async {
+        loop {
+            let phase = shop.get("Sandbox", "pr-1").await.unwrap()["status"]["phase"].clone();
+            assert_ne!(phase, "Failed");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        () = async { shop.until_said("pr-1", "ForksReady", "True", "Ready").await; } => {}
+        () = seen => {}
+    }
+}

@@ -1,0 +1,208 @@
+//! Sandboxes in clusters that this operator made, and F16: a fork that no Fargate profile takes is never made.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use embedded_kube::cluster::{EmbeddedKube, Listen};
+use serde_json::{Value, json};
+
+use crate::{
+    node::Node,
+    shop::{GROUP, Shop, deployment, forking, message, name, service},
+    world::World,
+};
+
+/// A cluster that the operator made, as far as a Sandbox is concerned: its API, and its objects beside the Sandbox.
+struct Made {
+    kube: EmbeddedKube,
+    /// The namespace there.
+    there: Shop,
+}
+
+impl Made {
+    /// A cluster with a service, without nodes.
+    async fn start() -> Self {
+        let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
+        let there = Shop::open(kube.client(), "shop").await;
+        there.make("Deployment", deployment("cart")).await.unwrap();
+        there.make("Service", service("cart")).await.unwrap();
+        Self { kube, there }
+    }
+
+    /// Its control plane, with these profiles.
+    async fn control_plane(here: &Shop, spec: Value) -> Value {
+        let mut spec = spec;
+        spec["version"] = json!("1.33");
+        let labels = json!({"cluster.x-k8s.io/cluster-name": "dev"});
+        here.make("CAPTControlPlane", json!({"metadata": {"name": "dev", "labels": labels}, "spec": spec}))
+            .await
+            .unwrap()
+    }
+
+    /// What the control plane's controller does when the cluster is there.
+    async fn ready(&self, here: &Shop, control_plane: &Value) {
+        Self::kubeconfig(here, control_plane, self.kube.kubeconfig().unwrap()).await;
+        let status = json!({"initialization": {"controlPlaneInitialized": true}, "secretsReady": true});
+        here.set_status("CAPTControlPlane", "dev", status).await;
+    }
+
+    async fn kubeconfig(here: &Shop, control_plane: &Value, text: &str) {
+        let owner = json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane", "name": "dev",
+            "uid": control_plane["metadata"]["uid"], "controller": true,
+        });
+        let data = json!({"value": BASE64_STANDARD.encode(text)});
+        let meta = json!({"name": "dev-kubeconfig", "ownerReferences": [owner]});
+        here.make("Secret", json!({"metadata": meta, "data": data})).await.unwrap();
+    }
+}
+
+fn in_dev(customizations: &Value) -> Value {
+    let mut spec = forking("cart", customizations);
+    spec["clusterRef"] = json!({"name": "dev"});
+    spec
+}
+
+#[tokio::test]
+async fn a_sandbox_waits_for_its_cluster_and_lives_there() {
+    let mut world = World::start().await;
+    let here = world.shop().await;
+    here.sandbox("pr-1", in_dev(&json!({}))).await;
+    let sandbox = here.until_said("pr-1", "BaselineResolved", "False", "ClusterNotReady").await;
+    assert_eq!(sandbox["status"]["phase"], "Pending");
+
+    let made = Made::start().await;
+    let _node = Node::start(made.kube.client()).await;
+    let control_plane = Made::control_plane(&here, json!({})).await;
+    here.until("Sandbox", "pr-1", "still waiting", |it| {
+        message(it, "BaselineResolved").contains("not initialized")
+    })
+    .await;
+    made.ready(&here, &control_plane).await;
+    here.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    assert!(here.forks("pr-1").await.is_empty(), "nothing is made in the operator's own cluster");
+    let fork = made.there.forks("pr-1").await.remove(0);
+    assert!(fork["metadata"].get("ownerReferences").is_none(), "owners do not exist across clusters");
+    assert_eq!(made.there.fork_services("pr-1").await.len(), 1);
+
+    // What happens there is heard here.
+    made.there.merge("Deployment", name(&fork), json!({"spec": {"replicas": 2}})).await.unwrap();
+    made.there.until("Deployment", name(&fork), "put right", |it| it["spec"]["replicas"] == 1).await;
+
+    here.delete("Sandbox", "pr-1").await;
+    here.until_gone("Sandbox", "pr-1").await;
+    assert!(made.there.forks("pr-1").await.is_empty() && made.there.fork_services("pr-1").await.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn f16_a_fork_that_no_profile_takes_is_never_made_until_one_does() {
+    let world = World::start().await;
+    let here = world.shop().await;
+    let made = Made::start().await;
+    // The baseline is taken by the label that its Service selects too, so that a fork cannot keep it.
+    let profile = json!({"name": "apps", "selectors": [{"namespace": "shop", "labels": {"app": "cart"}}]});
+    let control_plane = Made::control_plane(&here, json!({"additionalFargateProfiles": [profile]})).await;
+    made.ready(&here, &control_plane).await;
+    here.sandbox("pr-1", in_dev(&json!({}))).await;
+    let sandbox = here.until_said("pr-1", "ComputeReady", "False", "NoFargateProfile").await;
+    assert!(
+        message(&sandbox, "ComputeReady").contains("sandbox.capt.x-k8s.io/fork"),
+        "the selector is named"
+    );
+    assert_eq!(sandbox["status"]["phase"], "Pending");
+    assert!(made.there.forks("pr-1").await.is_empty() && made.there.fork_services("pr-1").await.is_empty());
+
+    here.merge("CAPTControlPlane", "dev", json!({"spec": {"sandboxes": {"enabled": true}}})).await.unwrap();
+    here.until_said("pr-1", "ComputeReady", "True", "FargateProfile").await;
+    assert_eq!(made.there.forks("pr-1").await.len(), 1);
+    // What Fargate would refuse is refused here.
+    let patch = "spec: {template: {spec: {containers: [{name: app, securityContext: {privileged: true}}]}}}";
+    here.sandbox("pr-2", in_dev(&json!({"patch": {"value": patch}}))).await;
+    let sandbox = here.until_said("pr-2", "Accepted", "False", "NotSupportedOnFargate").await;
+    assert!(message(&sandbox, "Accepted").contains("privileged"));
+    assert!(made.there.forks("pr-2").await.is_empty());
+}
+
+/// What holds back the network of a cluster that goes, and so `terraform destroy`, is what AWS made for its Services.
+#[tokio::test]
+async fn f16_twenty_live_sandboxes_leave_a_cluster_that_goes_and_so_do_balancers_of_routers() {
+    let world = World::start().await;
+    let here = world.shop().await;
+    let made = Made::start().await;
+    let control_plane = Made::control_plane(&here, json!({"sandboxes": {"enabled": true}})).await;
+    made.ready(&here, &control_plane).await;
+    // As its own controller does: it stays until everything of it is gone.
+    let held = json!({"metadata": {"finalizers": ["test.capt.x-k8s.io/held"]}});
+    here.merge("CAPTControlPlane", "dev", held).await.unwrap();
+    let label = json!({(format!("{GROUP}/router")): "router"});
+    let spec = json!({"type": "LoadBalancer", "selector": label, "ports": [{"port": 80}]});
+    made.there
+        .make("Service", json!({"metadata": {"name": "router", "labels": label}, "spec": spec}))
+        .await
+        .unwrap();
+    for index in 0..20 {
+        here.sandbox(&format!("pr-{index}"), in_dev(&json!({}))).await;
+    }
+    for index in 0..20 {
+        here.until_said(&format!("pr-{index}"), "ComputeReady", "True", "FargateProfile").await;
+    }
+    assert_eq!(made.there.list("Deployment", &format!("{GROUP}/fork")).await.len(), 20);
+    here.delete("CAPTControlPlane", "dev").await;
+    for index in 0..20 {
+        here.delete("Sandbox", &format!("pr-{index}")).await;
+    }
+    for index in 0..20 {
+        here.until_gone("Sandbox", &format!("pr-{index}")).await;
+    }
+    for kind in ["Deployment", "Service"] {
+        assert!(made.there.list(kind, &format!("{GROUP}/fork")).await.is_empty(), "{kind}");
+    }
+    assert!(made.there.get("Service", "router").await.is_none());
+    assert!(made.there.get("Deployment", "cart").await.is_some());
+}
+
+#[tokio::test]
+async fn f16_sandboxes_of_a_cluster_that_is_gone_go_at_once() {
+    let world = World::start().await;
+    let here = world.shop().await;
+    let made = Made::start().await;
+    let control_plane = Made::control_plane(&here, json!({"sandboxes": {"enabled": true}})).await;
+    made.ready(&here, &control_plane).await;
+    for index in 0..20 {
+        here.sandbox(&format!("pr-{index}"), in_dev(&json!({}))).await;
+    }
+    for index in 0..20 {
+        here.until_said(&format!("pr-{index}"), "ComputeReady", "True", "FargateProfile").await;
+    }
+    // The cluster goes without a word, and its objects with it.
+    made.kube.stop().await;
+    here.delete("CAPTControlPlane", "dev").await;
+    for index in 0..20 {
+        here.delete("Sandbox", &format!("pr-{index}")).await;
+    }
+    for index in 0..20 {
+        here.until_gone("Sandbox", &format!("pr-{index}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_would_run_a_program_is_not_used() {
+    let world = World::start().await;
+    let here = world.shop().await;
+    let control_plane = Made::control_plane(&here, json!({})).await;
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:9"}}],
+        "users": [{"name": "x", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch"}}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    });
+    Made::kubeconfig(&here, &control_plane, &text.to_string()).await;
+    let status = json!({"initialization": {"controlPlaneInitialized": true}, "secretsReady": true});
+    here.set_status("CAPTControlPlane", "dev", status).await;
+    here.sandbox("pr-1", in_dev(&json!({}))).await;
+    let sandbox = here.until_said("pr-1", "BaselineResolved", "False", "ClusterNotReady").await;
+    assert!(
+        message(&sandbox, "BaselineResolved").contains("names a program"),
+        "{}",
+        message(&sandbox, "BaselineResolved")
+    );
+}

@@ -1,0 +1,36 @@
+//! Sandboxes on the embedded Kubernetes API: the real controllers as the service account of `deploy/`, and a node that plays
+//! the kubelet. Properties have the numbers of the design.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that cannot go on stops, and says where"
+)]
+
+#[path = "../operator/account.rs"]
+mod account;
+#[path = "../connect/network.rs"]
+mod network;
+#[path = "../rbac/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "tests/deploy uses more of it, and runs its tests")]
+mod rbac;
+
+mod bad_input;
+mod baseline;
+mod chaos;
+mod clusters;
+mod follow;
+mod life;
+mod mesh;
+mod mortal;
+mod node;
+mod patches;
+mod quiet;
+mod routes;
+mod routing;
+mod shop;
+mod takeover;
+mod ttl;
+mod world;

@@ -1,0 +1,188 @@
+//! Mode `GatewayAPI`: a mesh sends requests to the forks. The mesh is a hand that says what it thinks of the objects.
+
+use std::time::Duration;
+
+use capt::k8s::Kube;
+use serde_json::{Value, json};
+
+use crate::{
+    life::with_cart,
+    shop::{GROUP, Shop, message, name, said},
+    world::World,
+};
+
+/// The kind as upstream serves it, as far as it concerns us: lists are atomic, and what is left out is filled in.
+const CRD: &str = include_str!("../fixtures/gateway-api/httproutes.yaml");
+
+async fn serve(world: &World) {
+    let crd = serde_saphyr::from_str(CRD).unwrap();
+    let writer = Kube::new(world.client());
+    writer.install_crds(&[crd]).await.unwrap();
+    let missing =
+        writer.established(&["httproutes.gateway.networking.k8s.io"], Duration::from_mins(5)).await.unwrap();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+async fn group(shop: &Shop, mode: &str) {
+    let spec = json!({
+        "match": {"label": {"key": "feature", "value": "cart-*"}}, "routingKey": "group-key",
+        "routing": {"mode": mode, "customHeaders": ["x-tenant"]},
+    });
+    shop.make("RouteGroup", json!({"metadata": {"name": "g"}, "spec": spec})).await.unwrap();
+}
+
+async fn member(shop: &Shop, name: &str, of: &str) {
+    let spec = json!({"forks": [{"forkOf": {"name": of}}], "routingKey": format!("{name}-key")});
+    let meta = json!({"name": name, "labels": {"feature": "cart-v2"}});
+    shop.make("Sandbox", json!({"metadata": meta, "spec": spec})).await.unwrap();
+    shop.until_said(name, "ForksReady", "True", "Ready").await;
+}
+
+async fn until_routed(shop: &Shop, status: &str, reason: &str) -> Value {
+    let is = |it: &Value| said(it, "RoutesProgrammed") == (status.to_owned(), reason.to_owned());
+    shop.until("RouteGroup", "g", &format!("{status}/{reason}"), is).await
+}
+
+/// Our objects.
+async fn written(shop: &Shop) -> Vec<Value> {
+    shop.list("HTTPRoute", &format!("{GROUP}/service")).await
+}
+
+fn keys(route: &Value) -> Vec<String> {
+    let text = route["spec"].to_string();
+    ["group-key", "pr-1-key", "pr-2-key"]
+        .into_iter()
+        .filter(|it| text.contains(*it))
+        .map(str::to_owned)
+        .collect()
+}
+
+async fn mesh_says(shop: &Shop, route: &Value, accepted: &str) {
+    let condition = json!({
+        "type": "Accepted", "status": accepted, "reason": if accepted == "True" { "Accepted" } else { "NoMatchingParent" },
+        "message": "as the mesh sees it", "lastTransitionTime": "2026-11-17T05:00:00Z",
+        "observedGeneration": route["metadata"]["generation"],
+    });
+    let parent = json!({"controllerName": "linkerd.io/policy-controller", "parentRef": route["spec"]["parentRefs"][0],
+        "conditions": [condition]});
+    shop.set_status("HTTPRoute", name(route), json!({"parents": [parent]})).await;
+}
+
+#[tokio::test]
+async fn a_mesh_gets_the_routes_and_its_word_counts() {
+    let mut world = World::idle().await;
+    serve(&world).await;
+    world.begin();
+    let shop = with_cart(&world).await;
+    group(&shop, "GatewayAPI").await;
+    member(&shop, "pr-1", "cart").await;
+    let seen = until_routed(&shop, "False", "RoutesNotAccepted").await;
+    assert_eq!(seen["status"]["dataPlane"], "GatewayAPI");
+    shop.eventually("one object", async || written(&shop).await.len() == 1).await;
+    let route = written(&shop).await.remove(0);
+    assert_eq!(keys(&route), ["group-key", "pr-1-key"], "a sandbox of the group has its own key, too");
+    let rules = route["spec"]["rules"].as_array().unwrap();
+    let fork = &shop.fork_services("pr-1").await[0];
+    assert_eq!(rules[0]["backendRefs"][0]["name"], fork["metadata"]["name"]);
+    assert!(rules[0].to_string().contains("x-tenant"), "{}", rules[0]);
+    assert_eq!(
+        rules.last().unwrap()["backendRefs"][0]["name"],
+        "cart",
+        "everybody else reaches the baseline"
+    );
+
+    mesh_says(&shop, &route, "False").await;
+    let is_refused = |it: &Value| message(it, "RoutesProgrammed").contains("NoMatchingParent");
+    shop.until("RouteGroup", "g", "refused by the mesh", is_refused).await;
+    mesh_says(&shop, &route, "True").await;
+    until_routed(&shop, "True", "Programmed").await;
+    let seen = shop.until("RouteGroup", "g", "ready", |it| it["status"]["phase"] == "Ready").await;
+    assert!(seen["status"].get("programmedRouters").is_none());
+    shop.until_said("pr-1", "RoutesProgrammed", "True", "Programmed").await;
+    shop.until_told("g", "RoutesProgrammed").await;
+
+    // Nothing is written that is there already, though the API server filled in what was left out.
+    world.settle().await;
+    let before = world.writes().len();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.writes().len(), before);
+
+    // Somebody else's edit is undone.
+    shop.merge("HTTPRoute", name(&route), json!({"spec": {"rules": []}})).await.unwrap();
+    let is_back = |it: &Value| keys(it) == ["group-key", "pr-1-key"];
+    shop.until("HTTPRoute", name(&route), "as it was", is_back).await;
+
+    // What nobody wants any more goes.
+    shop.service("web").await;
+    member(&shop, "pr-2", "web").await;
+    shop.eventually("one for each Service", async || written(&shop).await.len() == 2).await;
+    shop.delete("Sandbox", "pr-2").await;
+    shop.until_gone("Sandbox", "pr-2").await;
+    shop.eventually("one again", async || written(&shop).await.len() == 1).await;
+    shop.delete("RouteGroup", "g").await;
+    shop.eventually("none", async || written(&shop).await.is_empty()).await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn without_the_gateway_api_the_remedy_is_told_and_heeded() {
+    let mut world = World::start().await;
+    let shop = with_cart(&world).await;
+    group(&shop, "GatewayAPI").await;
+    member(&shop, "pr-1", "cart").await;
+    let seen = until_routed(&shop, "False", "GatewayAPINotServed").await;
+    assert_eq!(
+        (&seen["status"]["phase"], &seen["status"]["dataPlane"]),
+        (&json!("Failed"), &json!("GatewayAPI"))
+    );
+    assert!(message(&seen, "RoutesProgrammed").contains("install the Gateway API"));
+    serve(&world).await;
+    until_routed(&shop, "False", "RoutesNotAccepted").await;
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_route_of_somebody_else_is_left_alone_and_named() {
+    let mut world = World::idle().await;
+    serve(&world).await;
+    world.begin();
+    let shop = with_cart(&world).await;
+    let spec = json!({"parentRefs": [{"group": "", "kind": "Service", "name": "cart", "port": 80}],
+        "rules": [{"backendRefs": [{"name": "cart", "port": 80}]}]});
+    let theirs = shop.make("HTTPRoute", json!({"metadata": {"name": "canary"}, "spec": spec})).await.unwrap();
+    group(&shop, "GatewayAPI").await;
+    member(&shop, "pr-1", "cart").await;
+    let seen = until_routed(&shop, "False", "RouteConflict").await;
+    assert!(message(&seen, "RoutesProgrammed").contains("shop/canary"));
+    world.settle().await;
+    assert!(written(&shop).await.is_empty());
+    let now = shop.get("HTTPRoute", "canary").await.unwrap();
+    assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"]);
+    shop.delete("HTTPRoute", "canary").await;
+    until_routed(&shop, "False", "RoutesNotAccepted").await;
+    assert_eq!(written(&shop).await.len(), 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn if_nobody_said_the_mesh_is_taken_only_when_it_is_alive_and_no_router_is_there() {
+    let mut world = World::idle().await;
+    serve(&world).await;
+    world.begin();
+    let shop = with_cart(&world).await;
+    group(&shop, "Auto").await;
+    member(&shop, "pr-1", "cart").await;
+    let seen = until_routed(&shop, "False", "NoRouters").await;
+    assert_eq!(seen["status"]["dataPlane"], "Router", "a kind that is served is no mesh");
+    let spec = json!({"parentRefs": [{"group": "", "kind": "Service", "name": "other"}]});
+    let other = shop.make("HTTPRoute", json!({"metadata": {"name": "other"}, "spec": spec})).await.unwrap();
+    mesh_says(&shop, &other, "True").await;
+    let seen = until_routed(&shop, "False", "RoutesNotAccepted").await;
+    assert_eq!(seen["status"]["dataPlane"], "GatewayAPI");
+    crate::takeover::routers(&shop, 1).await;
+    let is_back = |it: &Value| it["status"]["dataPlane"] == "Router";
+    shop.until("RouteGroup", "g", "our router's again", is_back).await;
+    shop.eventually("no object of ours", async || written(&shop).await.is_empty()).await;
+    assert!(shop.get("HTTPRoute", "other").await.is_some());
+    world.end().await;
+}

@@ -1,0 +1,147 @@
+//! F7: the patches of forks mean what `kubectl patch --dry-run=server` says they mean.
+
+use std::process::Stdio;
+
+use embedded_kube::cluster::Listen;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::{
+    life::with_cart,
+    shop::{forking, name},
+    world::World,
+};
+
+/// Patches of each kind, as people write them.
+fn patches() -> Vec<(&'static str, &'static str)> {
+    vec![
+        (
+            "strategic",
+            "spec: {template: {spec: {containers: [{name: app, resources: {limits: {cpu: \"2\"}}}]}}}",
+        ),
+        ("strategic", "spec: {template: {spec: {containers: [{name: sidecar, image: \"repo/side:1\"}]}}}"),
+        (
+            "strategic",
+            "spec: {template: {spec: {containers: [{name: app, env: [{name: LOG, $patch: delete}]}]}}}",
+        ),
+        (
+            "strategic",
+            "spec: {template: {spec: {containers: [{name: app, ports: [{containerPort: 9090, name: admin}]}]}}}",
+        ),
+        (
+            "strategic",
+            "spec: {template: {spec: {tolerations: [{key: a, operator: Exists}], nodeSelector: {disk: ssd}}}}",
+        ),
+        (
+            "merge",
+            "{\"spec\": {\"template\": {\"spec\": {\"terminationGracePeriodSeconds\": 5, \"dnsPolicy\": null}}}}",
+        ),
+        ("merge", "spec: {minReadySeconds: 1, template: {metadata: {annotations: {a: b}}}}"),
+        (
+            "json",
+            "[{\"op\": \"replace\", \"path\": \"/spec/template/spec/containers/0/image\", \"value\": \"repo/x:1\"}]",
+        ),
+        ("json", "- {op: add, path: /spec/template/spec/volumes, value: [{name: tmp, emptyDir: {}}]}"),
+    ]
+}
+
+/// What a real kubectl says that the patch gives.
+#[expect(clippy::disallowed_methods, reason = "a person types this")]
+async fn by_kubectl(kubeconfig: &str, kind: &str, patch: &str) -> Value {
+    let arguments = [
+        "-n",
+        "shop",
+        "patch",
+        "deployment",
+        "cart",
+        "--dry-run=server",
+        "-o",
+        "json",
+        "--type",
+        kind,
+        "-p",
+        patch,
+    ];
+    let output = tokio::process::Command::new("kubectl")
+        .args(["--kubeconfig", kubeconfig])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{patch}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// What a fork keeps of its baseline's pods, without what it has of its own.
+fn pod(deployment: &Value) -> Value {
+    let mut pod = deployment["spec"]["template"]["spec"].clone();
+    for container in pod["containers"].as_array_mut().unwrap() {
+        let env = container["env"].as_array().cloned().unwrap_or_default();
+        let own = |it: &Value| {
+            let name = it["name"].as_str().unwrap_or_default();
+            name.starts_with("SANDBOX_") || name.starts_with("SIGNADOT_")
+        };
+        let rest: Vec<Value> = env.into_iter().filter(|it| !own(it)).collect();
+        let container = container.as_object_mut().unwrap();
+        container.shift_remove("env");
+        if !rest.is_empty() {
+            container.insert("env".to_owned(), Value::Array(rest));
+        }
+    }
+    pod
+}
+
+#[tokio::test]
+async fn f7_a_patched_fork_is_what_kubectl_says_the_patch_gives() {
+    let mut world = World::listening(Listen::loopback()).await;
+    world.begin();
+    let shop = with_cart(&world).await;
+    let kubeconfig = world.kubeconfig();
+    for (index, (kind, patch)) in patches().into_iter().enumerate() {
+        let sandbox = format!("pr-{index}");
+        let custom = json!({"patch": {"type": kind, "value": patch}});
+        shop.sandbox(&sandbox, forking("cart", &custom)).await;
+        shop.until_said(&sandbox, "Accepted", "True", "Accepted").await;
+        let expected = by_kubectl(&kubeconfig, kind, &as_json(patch)).await;
+        let found = shop.forks(&sandbox).await.remove(0);
+        assert_eq!(pod(&found), pod(&expected), "{kind} {patch}");
+        assert_eq!(found["spec"]["minReadySeconds"], expected["spec"]["minReadySeconds"], "{patch}");
+        assert_ne!(name(&found), "cart");
+    }
+    let baseline = shop.get("Deployment", "cart").await.unwrap();
+    assert_eq!(baseline["metadata"]["generation"], 1, "nothing was written");
+    world.end().await;
+}
+
+/// kubectl takes YAML too; it is the same text for both.
+fn as_json(patch: &str) -> String {
+    serde_saphyr::from_str::<Value>(patch).unwrap().to_string()
+}
+
+#[tokio::test]
+async fn a_patch_is_rehearsed_once_for_one_baseline() {
+    let world = World::start().await;
+    let shop = with_cart(&world).await;
+    let custom = json!({"patch": {"value": "spec: {template: {spec: {terminationGracePeriodSeconds: 5}}}"}});
+    shop.sandbox("pr-1", forking("cart", &custom)).await;
+    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    for replicas in [3, 1] {
+        shop.merge("Deployment", "cart", json!({"spec": {"replicas": replicas}})).await.unwrap();
+        shop.until("Deployment", "cart", "scaled", |it| it["status"]["availableReplicas"] == replicas).await;
+    }
+    world.settle().await;
+    let log = world.kube.requests().all();
+    let rehearsals = log.iter().filter(|it| it.agent == crate::account::AGENT && it.dry_run).count();
+    assert_eq!(rehearsals, 1);
+    let params = PatchParams::default();
+    let image =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "repo/cart:v2"}]}}}});
+    shop.api("Deployment").patch("cart", &params, &Patch::Strategic(image)).await.unwrap();
+    shop.eventually("the fork has both", async || {
+        let fork = shop.forks("pr-1").await.remove(0);
+        let pod = &fork["spec"]["template"]["spec"];
+        pod["containers"][0]["image"] == "repo/cart:v2" && pod["terminationGracePeriodSeconds"] == 5
+    })
+    .await;
+}

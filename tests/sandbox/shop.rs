@@ -1,0 +1,285 @@
+//! A namespace with services in it, and the hands of the people who work there. On whatever Kubernetes API.
+
+use std::{
+    fmt::Write as _,
+    time::{Duration, Instant},
+};
+
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use serde_json::{Value, json};
+
+/// How long something may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
+/// The group of the kinds.
+pub(crate) const GROUP: &str = "sandbox.capt.x-k8s.io";
+
+/// The namespace.
+#[derive(Clone)]
+pub(crate) struct Shop {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+}
+
+#[allow(dead_code, reason = "several test targets share this file, and none uses all of it")]
+impl Shop {
+    /// An empty one.
+    pub(crate) async fn open(client: Client, namespace: &str) -> Self {
+        let namespaces = Api::<DynamicObject>::all_with(client.clone(), &resource("Namespace"));
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let object = serde_json::from_value(object).unwrap();
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        Self { client, namespace: namespace.to_owned() }
+    }
+
+    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource(kind))
+    }
+
+    /// Makes an object; its namespace and version are added.
+    pub(crate) async fn make(&self, kind: &str, object: Value) -> Result<Value, kube::Error> {
+        let mut object = object;
+        object["apiVersion"] = json!(resource(kind).api_version);
+        object["kind"] = json!(kind.trim_start_matches("Core"));
+        object["metadata"]["namespace"] = json!(self.namespace);
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        Ok(value(&self.api(kind).create(&PostParams::default(), &object).await?))
+    }
+
+    /// A Deployment with one container and a Service before it, as people write them.
+    pub(crate) async fn service(&self, name: &str) -> Value {
+        let made = self.make("Deployment", deployment(name)).await.unwrap();
+        self.make("Service", service(name)).await.unwrap();
+        made
+    }
+
+    /// A Sandbox with this spec.
+    pub(crate) async fn sandbox(&self, name: &str, spec: Value) -> Value {
+        self.make("Sandbox", json!({"metadata": {"name": name}, "spec": spec})).await.unwrap()
+    }
+
+    /// A Sandbox with one fork of a Deployment, in another image.
+    pub(crate) async fn fork(&self, name: &str, of: &str) -> Value {
+        self.sandbox(name, forking(of, &json!({"images": [{"image": format!("repo/{of}:{name}")}]}))).await
+    }
+
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        self.api(kind).get_opt(name).await.unwrap().map(|it| value(&it))
+    }
+
+    /// All objects of a kind with these labels.
+    pub(crate) async fn list(&self, kind: &str, labels: &str) -> Vec<Value> {
+        let params = ListParams::default().labels(labels);
+        self.api(kind).list(&params).await.unwrap().iter().map(value).collect()
+    }
+
+    /// The Deployments that a Sandbox made.
+    pub(crate) async fn forks(&self, sandbox: &str) -> Vec<Value> {
+        self.list("Deployment", &format!("{GROUP}/sandbox={sandbox}")).await
+    }
+
+    /// The Services that a Sandbox made.
+    pub(crate) async fn fork_services(&self, sandbox: &str) -> Vec<Value> {
+        self.list("Service", &format!("{GROUP}/sandbox={sandbox}")).await
+    }
+
+    pub(crate) async fn merge(&self, kind: &str, name: &str, patch: Value) -> Result<Value, kube::Error> {
+        let params = PatchParams { field_manager: Some("hand".to_owned()), ..PatchParams::default() };
+        Ok(value(&self.api(kind).patch(name, &params, &Patch::Merge(patch)).await?))
+    }
+
+    /// What another controller says of an object.
+    pub(crate) async fn set_status(&self, kind: &str, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        self.api(kind).patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// What the scheduler says of a pod that it finds no place for.
+    pub(crate) async fn scheduler_says(&self, pod: &Value, text: &str) {
+        let event = json!({
+            "metadata": {"name": format!("{}.1", name(pod))}, "reason": "FailedScheduling", "message": text, "type": "Warning",
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": self.namespace,
+                "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]},
+            "lastTimestamp": "2026-11-17T05:00:00Z",
+        });
+        self.make("CoreEvent", event).await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, kind: &str, name: &str) {
+        self.api(kind).delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until an object is like this; its last form is shown if it never is.
+    pub(crate) async fn until(
+        &self,
+        kind: &str,
+        name: &str,
+        what: &str,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let begun = Instant::now();
+        let mut last = None;
+        while begun.elapsed() < PATIENCE {
+            last = self.get(kind, name).await;
+            if let Some(found) = last.as_ref().filter(|found| is(found)) {
+                return found.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("{kind} {name} is not {what}: {last:#?}\n{}", self.events().await);
+    }
+
+    pub(crate) async fn until_gone(&self, kind: &str, name: &str) {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if self.get(kind, name).await.is_none() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("{kind} {name} is still there: {:#?}", self.get(kind, name).await);
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn eventually(&self, what: &str, is: impl AsyncFn() -> bool) {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if is().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("it never happened: {what}\n{}", self.events().await);
+    }
+
+    /// A Sandbox in this phase, at its present generation.
+    pub(crate) async fn until_phase(&self, sandbox: &str, phase: &str) -> Value {
+        self.until("Sandbox", sandbox, phase, |it| is_current(it) && it["status"]["phase"] == phase).await
+    }
+
+    /// A Sandbox one of whose conditions has this status and this reason.
+    pub(crate) async fn until_said(&self, sandbox: &str, kind: &str, status: &str, reason: &str) -> Value {
+        let what = format!("{kind}={status}/{reason}");
+        self.until("Sandbox", sandbox, &what, |it| {
+            is_current(it) && said(it, kind) == (status.to_owned(), reason.to_owned())
+        })
+        .await
+    }
+
+    /// Waits until an event with this reason was told of an object.
+    pub(crate) async fn until_told(&self, name: &str, reason: &str) -> Value {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let all = self.list("Event", "").await;
+            let is = |it: &&Value| it["regarding"]["name"] == name && it["reason"] == reason;
+            if let Some(found) = all.iter().find(is) {
+                return found.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("{reason} was not told of {name}:\n{}", self.events().await);
+    }
+
+    /// What was told, for people who look at a failed test.
+    async fn events(&self) -> String {
+        let mut text = String::new();
+        for it in self.list("Event", "").await {
+            let _ = writeln!(text, "{} {}: {}", it["regarding"]["name"], it["reason"], it["note"]);
+        }
+        text
+    }
+}
+
+/// A spec with one fork.
+pub(crate) fn forking(of: &str, customizations: &Value) -> Value {
+    json!({"forks": [{"forkOf": {"kind": "Deployment", "name": of}, "customizations": customizations}]})
+}
+
+/// A Deployment as people write it.
+pub(crate) fn deployment(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": name, "app.kubernetes.io/instance": "shop"}},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name, "team": "cart", "tier": "backend"}},
+                "spec": {"containers": [{
+                    "name": "app", "image": format!("repo/{name}:v1"),
+                    "ports": [{"name": "http", "containerPort": 8080}],
+                    "env": [{"name": "LOG", "value": "info"}],
+                    "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}},
+                }]},
+            },
+        },
+    })
+}
+
+/// The Service before it.
+pub(crate) fn service(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": name}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+    })
+}
+
+/// Whether the status is about the present spec.
+pub(crate) fn is_current(object: &Value) -> bool {
+    object["status"]["observedGeneration"] == object["metadata"]["generation"]
+}
+
+/// Status and reason of a condition.
+pub(crate) fn said(object: &Value, kind: &str) -> (String, String) {
+    let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let one = all.into_iter().find(|it| it["type"] == kind).unwrap_or_default();
+    let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("reason"))
+}
+
+/// Message of a condition.
+#[allow(dead_code, reason = "several test targets share this file, and none uses all of it")]
+pub(crate) fn message(object: &Value, kind: &str) -> String {
+    let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let one = all.into_iter().find(|it| it["type"] == kind).unwrap_or_default();
+    one["message"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The name of an object.
+#[allow(dead_code, reason = "several test targets share this file, and none uses all of it")]
+pub(crate) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn value(object: &DynamicObject) -> Value {
+    debug_assert!(!object.name_any().is_empty());
+    serde_json::to_value(object).unwrap()
+}
+
+fn resource(kind: &str) -> ApiResource {
+    let (group, version, plural) = match kind {
+        "Namespace" => ("", "v1", "namespaces"),
+        "CoreEvent" => ("", "v1", "events"),
+        "Pod" => ("", "v1", "pods"),
+        "Secret" => ("", "v1", "secrets"),
+        "Service" => ("", "v1", "services"),
+        "PersistentVolumeClaim" => ("", "v1", "persistentvolumeclaims"),
+        "Deployment" => ("apps", "v1", "deployments"),
+        "ReplicaSet" => ("apps", "v1", "replicasets"),
+        "Lease" => ("coordination.k8s.io", "v1", "leases"),
+        "HTTPRoute" => ("gateway.networking.k8s.io", "v1", "httproutes"),
+        "EndpointSlice" => ("discovery.k8s.io", "v1", "endpointslices"),
+        "Event" => ("events.k8s.io", "v1", "events"),
+        "NetworkPolicy" => ("networking.k8s.io", "v1", "networkpolicies"),
+        "PodDisruptionBudget" => ("policy", "v1", "poddisruptionbudgets"),
+        "Sandbox" => (GROUP, "v1alpha1", "sandboxes"),
+        "RouteGroup" => (GROUP, "v1alpha1", "routegroups"),
+        "LocalWorkload" => (GROUP, "v1alpha1", "localworkloads"),
+        "Cluster" => ("cluster.x-k8s.io", "v1beta2", "clusters"),
+        "CAPTControlPlane" => ("controlplane.cluster.x-k8s.io", "v1beta1", "captcontrolplanes"),
+        other => panic!("nobody here knows {other}"),
+    };
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
+}

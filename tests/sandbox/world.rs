@@ -1,0 +1,189 @@
+//! The embedded Kubernetes API with our kinds, a node, and the controllers of Sandboxes as the account of `deploy/`.
+
+use std::{sync::Arc, time::Duration};
+
+use capt::{
+    api::cluster_crds,
+    controllers::{
+        common::{Context, Settings, board::Board},
+        localworkload, routegroup, sandbox as controller,
+    },
+    k8s::{Events, Kube},
+};
+use embedded_kube::{
+    auth,
+    cluster::{Builder, EmbeddedKube, Listen},
+    faults::Logged,
+};
+use jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    account,
+    mortal::{self, Death, Fate},
+    node::Node,
+    shop::Shop,
+};
+
+/// How long a call may take. A busy machine is not what is tested.
+const DEADLINE: Duration = Duration::from_mins(2);
+
+/// Everything that a test needs.
+pub(crate) struct World {
+    pub(crate) kube: EmbeddedKube,
+    pub(crate) node: Node,
+    /// The domain of preview hosts.
+    pub(crate) preview_domain: Option<String>,
+    /// The controllers' clock.
+    pub(crate) clock: fn() -> Timestamp,
+    running: Option<Running>,
+    /// Where a kubeconfig lies, for other programs.
+    home: TempDir,
+}
+
+/// The controllers, as a process that can end and be killed.
+struct Running {
+    stop: CancellationToken,
+    work: JoinHandle<()>,
+}
+
+impl World {
+    /// With controllers.
+    pub(crate) async fn start() -> Self {
+        let mut world = Self::idle().await;
+        world.begin();
+        world
+    }
+
+    /// Without controllers.
+    pub(crate) async fn idle() -> Self {
+        Self::with(EmbeddedKube::builder().in_memory()).await
+    }
+
+    /// Without controllers, and for other programs too.
+    pub(crate) async fn listening(listen: Listen) -> Self {
+        Self::with(EmbeddedKube::builder().in_memory().listen(listen)).await
+    }
+
+    async fn with(builder: Builder) -> Self {
+        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
+        let kube = builder.start().await.unwrap();
+        let writer = Kube::new(kube.client()).with_deadline(DEADLINE);
+        // Those that the controllers look at, and no others: each costs a moment.
+        let control_plane = cluster_crds().into_iter().filter(|it| it.spec.names.kind == "CAPTControlPlane");
+        let kinds: Vec<_> = sandbox::api::crds().into_iter().chain(control_plane).collect();
+        writer.install_crds(&kinds).await.unwrap();
+        let names: Vec<&str> = kinds.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
+        let missing = writer.established(&names, Duration::from_mins(10)).await.unwrap();
+        assert!(missing.is_empty(), "{missing:?}");
+        for object in account::objects() {
+            apply(&kube.client(), object).await;
+        }
+        let node = Node::start(kube.client_of(auth::admin(), "node")).await;
+        let home = tempfile::tempdir().unwrap();
+        Self { kube, node, preview_domain: None, clock: terraform_driver::clock::now, running: None, home }
+    }
+
+    /// Starts the controllers.
+    pub(crate) fn begin(&mut self) {
+        self.begin_until(None);
+    }
+
+    /// Starts the controllers, which die like this.
+    pub(crate) fn begin_until(&mut self, death: Option<Death>) -> Fate {
+        let inner = self.kube.client_of(account::user(), account::AGENT);
+        let (client, fate) = mortal::client(inner, death);
+        let kube = Kube::new(client).with_deadline(DEADLINE);
+        let events = Events::new(kube.clone(), "capt/sandbox", "test");
+        let settings = Settings { preview_domain: self.preview_domain.clone(), ..Settings::default() };
+        let context = Context::new(kube, settings, events, "v1beta2").with_clock(self.clock);
+        let stop = CancellationToken::new();
+        let context = Arc::new(context);
+        let board = Arc::new(Board::start(&context));
+        let sandboxes = controller::run(&context, Arc::clone(&board), stop.clone().cancelled_owned());
+        let groups = routegroup::run(Arc::clone(&context), board, stop.clone().cancelled_owned());
+        let locals = localworkload::run(context, stop.clone().cancelled_owned());
+        let all = async move {
+            tokio::join!(sandboxes, groups, locals);
+        };
+        let work = tokio::spawn(all);
+        self.running = Some(Running { stop, work });
+        fate
+    }
+
+    /// Ends the controllers as a signal would, and looks whether they kept to what they may do.
+    pub(crate) async fn end(&mut self) {
+        let Running { stop, work } = self.running.take().unwrap();
+        stop.cancel();
+        work.await.unwrap();
+        account::judge(&self.kube.requests().all());
+    }
+
+    /// Ends the controllers as a kill would.
+    pub(crate) async fn kill(&mut self) {
+        let Running { work, .. } = self.running.take().unwrap();
+        work.abort();
+        let _cancelled = work.await;
+    }
+
+    /// A kubeconfig, if it listens.
+    pub(crate) fn kubeconfig(&self) -> String {
+        let path = self.home.path().join("kubeconfig");
+        std::fs::write(&path, self.kube.kubeconfig().unwrap()).unwrap();
+        path.display().to_string()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.kube.client_of(auth::admin(), "hand")
+    }
+
+    /// A namespace to work in.
+    pub(crate) async fn shop(&self) -> Shop {
+        Shop::open(self.client(), "shop").await
+    }
+
+    /// What the controllers wrote.
+    pub(crate) fn writes(&self) -> Vec<Logged> {
+        self.kube.requests().writes_by(account::AGENT)
+    }
+
+    /// Waits until the controllers have had nothing to write for a while.
+    pub(crate) async fn settle(&self) {
+        let mut before = usize::MAX;
+        loop {
+            let writes = self.writes().len();
+            if writes == before {
+                return;
+            }
+            before = writes;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+}
+
+async fn apply(client: &Client, value: Value) {
+    let object: DynamicObject = serde_json::from_value(value).unwrap();
+    let types = object.types.clone().unwrap();
+    let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &types.kind));
+    let api: Api<DynamicObject> = match &object.metadata.namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+        None => Api::all_with(client.clone(), &kind),
+    };
+    let name = object.metadata.name.clone().unwrap();
+    api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(&object)).await.unwrap();
+}
+
+/// What the controllers log: nothing but errors, unless somebody wants to see more, such as `capt=debug`.
+#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
+fn log_filter() -> String {
+    std::env::var("CAPT_LOG").unwrap_or_else(|_| "error".to_owned())
+}

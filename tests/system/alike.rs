@@ -1,0 +1,106 @@
+//! The examples with and without the gateway: what is planned, made, put out and destroyed is the same.
+
+use std::{collections::BTreeMap, fs};
+
+use serde_json::Value;
+
+use crate::capt::{Capt, example};
+
+/// Together they use every module.
+const EXAMPLES: [&str; 4] = ["quickstart.yaml", "network.yaml", "template-driven.yaml", "templates.yaml"];
+
+/// What one way of doing it says and leaves, without what differs from run to run.
+fn life(file: &str, way: &[&str]) -> BTreeMap<String, String> {
+    let capt = Capt::new();
+    let file = example(file);
+    let run = |command: &str| capt.run(&[&[command, &file, "-o", "json"], way].concat()).ok();
+    let mut all = BTreeMap::new();
+    for command in ["plan", "apply", "plan again", "destroy"] {
+        let report = run(command.split(' ').next().unwrap()).report();
+        all.insert(command.to_owned(), normal(report));
+        if command == "apply" {
+            for entry in fs::read_dir(capt.data().join("workspaces/default")).unwrap() {
+                let dir = entry.unwrap().path();
+                let state: Value =
+                    serde_json::from_slice(&fs::read(dir.join("terraform.tfstate")).unwrap()).unwrap();
+                let name = dir.file_name().unwrap().to_string_lossy().into_owned();
+                all.insert(format!("the state of {name}"), normal(state));
+            }
+        }
+    }
+    all
+}
+
+/// Without ids, times, versions of a state, and hashes of what has ids in it.
+fn normal(mut value: Value) -> String {
+    blank(&mut value);
+    let mut text = String::new();
+    let mut run = String::new();
+    for letter in format!("{value:#}\n").chars() {
+        if letter.is_ascii_hexdigit() || (letter == '-' && run.len() >= 4) {
+            run.push(letter);
+            continue;
+        }
+        // Short numbers stay: CIDRs, ports, counts.
+        text.push_str(if run.len() >= 8 { "#" } else { &run });
+        run.clear();
+        text.push(letter);
+    }
+    text
+}
+
+fn blank(value: &mut Value) {
+    const OF_THE_RUN: [&str; 14] = [
+        "lineage",
+        "serial",
+        "hash",
+        "seconds",
+        "elapsed",
+        "private",
+        "created_at",
+        "modified_at",
+        "directory",
+        // What the local AWS makes up.
+        "create_date",
+        "unique_id",
+        "public_ip",
+        "public_dns",
+        "private_ip",
+    ];
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !OF_THE_RUN.contains(&name.as_str()));
+            fields.values_mut().for_each(blank);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(blank);
+            // Sets are ordered by their ids.
+            items.sort_by_key(ToString::to_string);
+        }
+        Value::String(text) => {
+            // Names with a prefix end in a time and a number.
+            let is_generated = text.split(|it: char| !it.is_ascii_digit()).any(|digits| digits.len() >= 20);
+            let is_random = text.contains("127.0.0.1:") || text.starts_with("LS0t") || is_generated;
+            if is_random {
+                "#".clone_into(text);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+#[ignore = "a quarter of an hour of plain terraform: cargo test --test system -- --ignored alike"]
+fn the_examples_are_alike_with_and_without_the_gateway() {
+    let mut different = Vec::new();
+    for file in EXAMPLES {
+        let (plain, shared) = (life(file, &["--no-gateway"]), life(file, &[]));
+        assert_eq!(plain.keys().collect::<Vec<_>>(), shared.keys().collect::<Vec<_>>(), "{file}");
+        for (what, plain) in plain.iter().filter(|(what, plain)| **plain != shared[*what]) {
+            let shared = &shared[what];
+            different.push(format!("{what} of {file}:\n--- plain\n{plain}\n--- gateway\n{shared}"));
+        }
+        println!("{file}: {} difference(s) so far", different.len());
+    }
+    assert!(different.is_empty(), "{}", different.join("\n\n"));
+}
