@@ -24,7 +24,8 @@ deps: check-tools ## Install what the tests need: a python environment with moto
 
 .PHONY: build
 build: check-tools ## Build the command
-	cargo build --locked -p capt
+	@# With the features that the tests need too, so that they do not build everything a second time.
+	cargo build --locked --workspace --bin capt
 
 .PHONY: up
 up: build deps ## Make the quickstart from objects: a VPC, an EKS cluster and two Fargate profiles in the local AWS
@@ -43,6 +44,11 @@ test: build deps ## Run every test: unit, process, modules, conformance, and the
 	cargo test --locked --workspace --doc
 	scripts/test-modules
 
+.PHONY: soak-sandbox
+soak-sandbox: check-tools ## The long tests of routers and tunnels: 10 min of WebSocket, a minute of sleep, 1 GiB both ways (about 45 minutes)
+	WEBSOCKET_SECONDS=600 TUNNEL_OUTAGE_SECONDS=60 TUNNEL_TRANSFER_MIB=1024 SOAK_SECONDS=300 \
+	  cargo test --locked -p sandbox-router --tests -- f3_ f11_ f14_ f15_
+
 .PHONY: lint
 lint: check-tools ## Formatting, clippy, terraform fmt, and the dependencies' licences where cargo-deny is there
 	cargo fmt --all -- --check
@@ -57,13 +63,22 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; embedded-kube against a real kube-apiserver
+bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel and table; embedded-kube against a real kube-apiserver
 	cargo bench --locked --bench driver
 	cargo bench --locked -p provider-gateway --bench gateway
 	cargo bench --locked -p capt --bench operator
+	cargo bench --locked -p sandbox --bench table
+	cargo bench --locked -p sandbox-router --bench tunnel
+	@if scripts/router-bench-tools; then PATH="$$PATH:/usr/sbin" cargo bench --locked -p sandbox-router --bench router; \
+	  else echo "notice: the router is not measured without them"; fi
 	@if command -v go >/dev/null; then scripts/real-kube build; \
 	  else echo "notice: Go is not installed, so there is no real control plane for embedded-kube to be measured against"; fi
 	cargo bench --locked -p conformance --bench kube
+
+.PHONY: alike
+alike: build deps ## Compare Terraform with and without the gateway: every configuration of the corpus, and the examples (about 20 minutes)
+	CORPUS=all cargo test --locked --workspace --test corpus
+	cargo test --locked --workspace --test system alike -- --ignored
 
 .PHONY: real-kube
 real-kube: ## Build a real Kubernetes control plane and Cluster API from Go modules, in the cache directory (6-12 minutes, once)
