@@ -34,19 +34,24 @@ fn life(file: &str, way: &[&str]) -> BTreeMap<String, String> {
 /// Without ids, times, versions of a state, and hashes of what has ids in it.
 fn normal(mut value: Value) -> String {
     blank(&mut value);
-    let mut text = String::new();
+    format!("{value:#}\n")
+}
+
+/// Without ids. Short numbers stay: CIDRs, ports, counts.
+fn without_ids(text: &str) -> String {
+    let mut kept = String::new();
     let mut run = String::new();
-    for letter in format!("{value:#}\n").chars() {
+    for letter in text.chars().chain(['\0']) {
         if letter.is_ascii_hexdigit() || (letter == '-' && run.len() >= 4) {
             run.push(letter);
             continue;
         }
-        // Short numbers stay: CIDRs, ports, counts.
-        text.push_str(if run.len() >= 8 { "#" } else { &run });
+        kept.push_str(if run.len() >= 8 { "#" } else { &run });
         run.clear();
-        text.push(letter);
+        kept.push(letter);
     }
-    text
+    kept.pop();
+    kept
 }
 
 fn blank(value: &mut Value) {
@@ -71,19 +76,19 @@ fn blank(value: &mut Value) {
         Value::Object(fields) => {
             fields.retain(|name, _| !OF_THE_RUN.contains(&name.as_str()));
             fields.values_mut().for_each(blank);
+            // Objects may be found by their ids.
+            *fields = std::mem::take(fields).into_iter().map(|(name, it)| (without_ids(&name), it)).collect();
         }
         Value::Array(items) => {
             items.iter_mut().for_each(blank);
-            // Sets are ordered by their ids.
+            // Sets are ordered by their ids, which are gone by now.
             items.sort_by_key(ToString::to_string);
         }
         Value::String(text) => {
             // Names with a prefix end in a time and a number.
             let is_generated = text.split(|it: char| !it.is_ascii_digit()).any(|digits| digits.len() >= 20);
             let is_random = text.contains("127.0.0.1:") || text.starts_with("LS0t") || is_generated;
-            if is_random {
-                "#".clone_into(text);
-            }
+            *text = if is_random { "#".to_owned() } else { without_ids(text) };
         }
         _ => {}
     }
