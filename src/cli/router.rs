@@ -56,9 +56,6 @@ pub(super) struct Args {
     /// The domain of preview hosts.
     #[arg(long, value_name = "DOMAIN", env = "CAPT_PREVIEW_DOMAIN")]
     domain: Option<String>,
-    /// The name by which sandboxes' `clusterRef` calls this cluster; only where they do.
-    #[arg(long, value_name = "NAME", env = "CAPT_CLUSTER")]
-    cluster: Option<String>,
     /// Threads for requests; one for each core otherwise.
     #[arg(long, value_name = "N", env = "CAPT_ROUTER_WORKERS")]
     workers: Option<usize>,
@@ -119,7 +116,6 @@ fn settings(args: &Args) -> router::Settings {
         uid: args.uid.clone(),
         address: args.pod_address,
         domain: args.domain.clone(),
-        cluster: args.cluster.clone(),
         tunnel: Some(args.tunnel),
         linger: args.linger,
         proxy,

@@ -6,6 +6,7 @@
 //! | file | does |
 //! |---|---|
 //! | `call` | deadline, counters and retries of every call; reads |
+//! | `detour` | a client whose way can be replaced |
 //! | `client` | the way to a cluster; kinds that must be there |
 //! | `objects` | apply, create, replace, delete |
 //! | `dynamic` | objects of kinds known only at run time; merge patches |
@@ -21,6 +22,7 @@
 mod call;
 pub mod client;
 pub mod conditions;
+mod detour;
 mod dynamic;
 mod error;
 pub mod events;
@@ -37,6 +39,7 @@ pub mod vault;
 pub use self::{
     call::{DEADLINE, Kube, Outcome, Tally},
     client::{Where, connect, connect_by_token},
+    detour::Way,
     error::{Deed, K8sError},
     events::{Events, News},
     leader::{Candidate, Ended, Fence, lead},

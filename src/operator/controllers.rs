@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use tokio::{sync::mpsc, task::JoinSet};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{cluster_kind::ClusterKind, settings::Settings};
+use super::{
+    cluster_kind::ClusterKind,
+    sandboxes::{Crew, outposts},
+    settings::Settings,
+};
 use crate::{
     aws::{Cloud, Sessions},
     blueprint::{Key, Place},
     controllers::{
         captcluster,
-        common::{self, board::Board},
-        controlplane, identity, localworkload, routegroup, sandbox, service, standalone, template, workspace,
+        common::{self, outpost::Ground},
+        controlplane, identity, standalone, template, workspace,
     },
     k8s::{Events, Fence, Kube, vault::Vault},
     runs::Runs,
@@ -46,14 +50,9 @@ impl Team {
         all.spawn(captcluster::run(self.common("capt/cluster"), stop.clone().cancelled_owned()));
         all.spawn(controlplane::run(self.control_plane(&sessions), stop.clone().cancelled_owned()));
         all.spawn(workspace::run(Arc::new(self.workspace(fence)), told, stop.clone()));
-        let sandboxes = self.common("capt/sandbox");
-        let board = Arc::new(Board::start(&sandboxes));
-        all.spawn(sandbox::run(&sandboxes, Arc::clone(&board), stop.clone().cancelled_owned()));
-        let groups = self.common("capt/routegroup");
-        all.spawn(routegroup::run(groups, board, stop.clone().cancelled_owned()));
-        all.spawn(localworkload::run(self.common("capt/localworkload"), stop.clone().cancelled_owned()));
-        let services = service::Context::new(self.common("capt/service"));
-        all.spawn(service::run(Arc::new(services), stop.clone()));
+        let (sandboxes, elsewhere) = (self.sandboxes(), TaskTracker::new());
+        let ground = Ground::Home(outposts(&sandboxes, &elsewhere, &stop));
+        all.spawn(sandboxes.work(ground, stop.clone()));
         all.spawn(template::run(Arc::new(self.template()), stop.clone()));
         all.spawn(identity::run(Arc::new(self.identity(&sessions)), stop.clone()));
         let outcome = tokio::select! {
@@ -68,6 +67,8 @@ impl Team {
         self.runs.close();
         stop.cancel();
         while all.join_next().await.is_some() {}
+        elsewhere.close();
+        elsewhere.wait().await;
         // Without a successor on another disk, what runs goes on under its shims, and the next process follows it. A
         // successor would know nothing of it: it would work on the same EKS cluster, and make the same things again.
         if self.settings.leader_election.is_some() {
@@ -77,16 +78,23 @@ impl Team {
         outcome
     }
 
-    /// What all controllers need; what they tell comes from this one.
-    fn common(&self, controller: &str) -> Arc<common::Context> {
-        let settings = common::Settings {
+    fn set(&self) -> common::Settings {
+        common::Settings {
             watch_filter: self.settings.watch_filter.clone(),
             namespace: self.settings.namespace.clone(),
             preview_domain: self.settings.preview_domain.clone(),
             ..common::Settings::default()
-        };
+        }
+    }
+
+    fn sandboxes(&self) -> Crew {
+        Crew { kube: self.kube.clone(), settings: self.set(), meter: Arc::clone(&self.meter) }
+    }
+
+    /// What all controllers need; what they tell comes from this one.
+    fn common(&self, controller: &str) -> Arc<common::Context> {
         let events = Events::new(self.kube.clone(), controller, "capt");
-        let context = common::Context::new(self.kube.clone(), settings, events, &self.cluster.version);
+        let context = common::Context::new(self.kube.clone(), self.set(), events, &self.cluster.version);
         Arc::new(context.with_meter(Arc::clone(&self.meter)))
     }
 

@@ -3,6 +3,7 @@
 mod cluster_kind;
 mod controllers;
 mod meter;
+pub mod sandboxes;
 mod settings;
 mod webhook;
 

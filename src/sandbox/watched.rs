@@ -96,8 +96,6 @@ pub struct Watched {
 pub struct View<'a> {
     /// The domain of preview hosts.
     pub domain: Option<&'a str>,
-    /// The name by which sandboxes call this cluster.
-    pub cluster: Option<&'a str>,
     /// The namespace whose routes are wanted; all of them otherwise.
     pub scope: Option<&'a str>,
 }
@@ -136,7 +134,7 @@ impl Watched {
         let (sandboxes, groups, locals) = (self.sandboxes.state(), self.groups.state(), self.locals.state());
         let (services, slices) = (self.services.state(), self.slices.state());
         let namespaces = self.namespaces.state();
-        let View { domain, cluster, scope } = view;
+        let View { domain, scope } = view;
         routes(&Objects {
             sandboxes: readable(&sandboxes),
             groups: readable(&groups),
@@ -145,7 +143,6 @@ impl Watched {
             slices: slices.iter().map(AsRef::as_ref).collect(),
             namespaces: namespaces.iter().map(AsRef::as_ref).collect(),
             domain,
-            cluster,
             scope,
         })
     }

@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 
 use crate::{
     node::Node,
-    shop::{GROUP, Shop, deployment, forking, message, name, service},
+    shop::{GROUP, Shop, deployment, forking, message, name, said, service},
     world::World,
 };
 
 /// A cluster that the operator made, as far as a Sandbox is concerned: its API, and its objects beside the Sandbox.
-struct Made {
-    kube: EmbeddedKube,
+pub(crate) struct Made {
+    pub(crate) kube: EmbeddedKube,
     /// The namespace there.
-    there: Shop,
+    pub(crate) there: Shop,
 }
 
 impl Made {
     /// A cluster with a service, without nodes.
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
         let there = Shop::open(kube.client(), "shop").await;
         there.make("Deployment", deployment("cart")).await.unwrap();
@@ -28,7 +28,7 @@ impl Made {
     }
 
     /// Its control plane, with these profiles.
-    async fn control_plane(here: &Shop, spec: Value) -> Value {
+    pub(crate) async fn control_plane(here: &Shop, spec: Value) -> Value {
         let mut spec = spec;
         spec["version"] = json!("1.33");
         let labels = json!({"cluster.x-k8s.io/cluster-name": "dev"});
@@ -38,7 +38,7 @@ impl Made {
     }
 
     /// What the control plane's controller does when the cluster is there.
-    async fn ready(&self, here: &Shop, control_plane: &Value) {
+    pub(crate) async fn ready(&self, here: &Shop, control_plane: &Value) {
         Self::kubeconfig(here, control_plane, self.kube.kubeconfig().unwrap()).await;
         let status = json!({"initialization": {"controlPlaneInitialized": true}, "secretsReady": true});
         here.set_status("CAPTControlPlane", "dev", status).await;
@@ -55,7 +55,7 @@ impl Made {
     }
 }
 
-fn in_dev(customizations: &Value) -> Value {
+pub(crate) fn in_dev(customizations: &Value) -> Value {
     let mut spec = forking("cart", customizations);
     spec["clusterRef"] = json!({"name": "dev"});
     spec
@@ -80,12 +80,26 @@ async fn a_sandbox_waits_for_its_cluster_and_lives_there() {
     here.until_said("pr-1", "ForksReady", "True", "Ready").await;
     assert!(here.forks("pr-1").await.is_empty(), "nothing is made in the operator's own cluster");
     let fork = made.there.forks("pr-1").await.remove(0);
-    assert!(fork["metadata"].get("ownerReferences").is_none(), "owners do not exist across clusters");
+    let likeness = made.there.get("Sandbox", "pr-1").await.unwrap();
+    assert_eq!(fork["metadata"]["ownerReferences"][0]["uid"], likeness["metadata"]["uid"]);
     assert_eq!(made.there.fork_services("pr-1").await.len(), 1);
 
     // What happens there is heard here.
     made.there.merge("Deployment", name(&fork), json!({"spec": {"replicas": 2}})).await.unwrap();
     made.there.until("Deployment", name(&fork), "put right", |it| it["spec"]["replicas"] == 1).await;
+
+    // A name that is taken there is left alone.
+    made.there.fork("pr-2", "cart").await;
+    here.sandbox("pr-2", in_dev(&json!({}))).await;
+    here.until_said("pr-2", "Accepted", "False", "NameTaken").await;
+    here.delete("Sandbox", "pr-2").await;
+    here.until_gone("Sandbox", "pr-2").await;
+    assert!(made.there.get("Sandbox", "pr-2").await.is_some());
+
+    // A local workload of it belongs there too; one that is made here says so.
+    let spec = json!({"sandboxRef": {"name": "pr-1"}, "from": {"name": "cart"}, "mappings": [{"port": 8080, "toLocal": "localhost:1"}]});
+    here.make("LocalWorkload", json!({"metadata": {"name": "mine"}, "spec": spec})).await.unwrap();
+    here.until("LocalWorkload", "mine", "refused", |it| said(it, "Accepted").1 == "OtherCluster").await;
 
     here.delete("Sandbox", "pr-1").await;
     here.until_gone("Sandbox", "pr-1").await;

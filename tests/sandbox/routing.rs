@@ -31,8 +31,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     account,
+    clusters::{Made, in_dev},
     life::with_cart,
     network::in_own_network,
+    node::Node,
     shop::{GROUP, Shop, name},
     takeover::routers,
     world::World,
@@ -162,7 +164,7 @@ struct Router {
     task: JoinHandle<anyhow::Result<()>>,
 }
 
-fn router(world: &World, pod: &Value) -> Router {
+fn router(client: kube::Client, pod: &Value) -> Router {
     let address: IpAddr = pod["status"]["podIP"].as_str().unwrap().parse().unwrap();
     let any = |port: u16| Some(SocketAddr::new(address, port));
     let settings = router::Settings {
@@ -171,14 +173,16 @@ fn router(world: &World, pod: &Value) -> Router {
         uid: pod["metadata"]["uid"].as_str().map(str::to_owned),
         address: Some(address),
         domain: None,
-        cluster: None,
         tunnel: any(8446),
         linger: Duration::from_secs(2),
         proxy: proxy::Settings { address, front: any(8080), admin: any(8081), ..proxy::Settings::default() },
     };
     let stop = CancellationToken::new();
-    let kube = Kube::new(world.kube.client_of(auth::admin(), "router"));
-    Router { task: tokio::spawn(router::run(kube, settings, stop.clone())), stop }
+    Router { task: tokio::spawn(router::run(Kube::new(client), settings, stop.clone())), stop }
+}
+
+fn as_router(world: &World) -> kube::Client {
+    world.kube.client_of(auth::admin(), "router")
 }
 
 /// The controller of Services, as the account of `deploy/`.
@@ -239,7 +243,7 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     let before = shop.get("Service", "cart").await.unwrap();
     let mut running = Vec::new();
     for pod in routers(&shop, 2).await {
-        running.push((pod.clone(), router(&world, &pod)));
+        running.push((pod.clone(), router(as_router(&world), &pod)));
     }
     let load = Load::start(&shop);
     enable(&shop, json!("enabled")).await;
@@ -263,7 +267,7 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     set_ready(&shop, &pod, false).await;
     old.stop.cancel();
     old.task.await.unwrap().unwrap();
-    let new = router(&world, &pod);
+    let new = router(as_router(&world), &pod);
     let admin = SocketAddr::new(pod["status"]["podIP"].as_str().unwrap().parse().unwrap(), 8081);
     shop.eventually("the new router is ready", async || is_ready(admin).await).await;
     set_ready(&shop, &pod, true).await;
@@ -296,7 +300,7 @@ async fn without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one(
     let (shop, pods) = (with_cart(&world).await, Pods::new());
     pods.serve(&shop).await;
     let pod = routers(&shop, 1).await.remove(0);
-    let running = router(&world, &pod);
+    let running = router(as_router(&world), &pod);
     enable(&shop, json!("enabled")).await;
     shop.until("Service", "cart", "taken over", is_taken).await;
     assert_eq!(ask(&shop, "cart", None, 0).await.as_deref(), Ok("repo/cart:v1"));
@@ -309,7 +313,7 @@ async fn without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one(
         ask(&shop, "cart", None, 0).await.as_deref() == Ok("repo/cart:v1")
     })
     .await;
-    let again = router(&world, &pod);
+    let again = router(as_router(&world), &pod);
     set_ready(&shop, &pod, true).await;
     shop.until("Service", "cart", "taken over again", is_taken).await;
     shop.eventually("the router answers", async || {
@@ -318,6 +322,32 @@ async fn without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one(
     .await;
     again.stop.cancel();
     again.task.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_may_be_routed_only_while_a_sandbox_stands_in_for_it() {
+    if !in_own_network("routing::a_service_may_be_routed_only_while_a_sandbox_stands_in_for_it") {
+        return;
+    }
+    let mut world = World::start().await;
+    let _services = services(&world);
+    let shop = with_cart(&world).await;
+    let before = shop.get("Service", "cart").await.unwrap();
+    let pod = routers(&shop, 1).await.remove(0);
+    let running = router(as_router(&world), &pod);
+    enable(&shop, json!("while-active")).await;
+    world.settle().await;
+    assert!(!is_taken(&shop.get("Service", "cart").await.unwrap()), "nobody needs it yet");
+    shop.fork("pr-1", "cart").await;
+    shop.until_phase("pr-1", "Ready").await;
+    assert!(is_taken(&shop.get("Service", "cart").await.unwrap()));
+    shop.delete("Sandbox", "pr-1").await;
+    shop.until_gone("Sandbox", "pr-1").await;
+    let back = shop.until("Service", "cart", "given back", |it| !is_taken(it)).await;
+    assert_eq!(back["spec"].to_string(), before["spec"].to_string());
+    running.stop.cancel();
+    running.task.await.unwrap().unwrap();
+    world.end().await;
 }
 
 #[tokio::test]
@@ -332,4 +362,42 @@ async fn a_service_that_somebody_takes_back_is_left_alone_after_three_attempts()
     let world = World::start().await;
     let _services = services(&world);
     crate::takeover::taken_back_by_somebody(&with_cart(&world).await).await;
+}
+
+/// Kinds, controllers and routes are brought to the cluster by the operator; routers are the cluster's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_a_sandbox_in_another_cluster_is_ready_when_requests_reach_it_there() {
+    if !in_own_network("routing::f13_a_sandbox_in_another_cluster_is_ready_when_requests_reach_it_there") {
+        return;
+    }
+    let mut world = World::start().await;
+    let (here, made, pods) = (world.shop().await, Made::start().await, Pods::new());
+    let there = made.there.clone();
+    let _node = Node::start(made.kube.client()).await;
+    made.ready(&here, &Made::control_plane(&here, json!({})).await).await;
+    here.sandbox("pr-1", in_dev(&json!({"images": [{"image": "repo/cart:pr-1"}]}))).await;
+    here.until_said("pr-1", "RoutesProgrammed", "False", "NoRouters").await;
+    pods.serve(&there).await;
+    let pod = routers(&there, 1).await.remove(0);
+    let running = router(made.kube.client(), &pod);
+    enable(&there, json!("enabled")).await;
+    let sandbox = here.until_phase("pr-1", "Ready").await;
+    pods.serve(&there).await;
+    let key = sandbox["status"]["routingKey"].as_str().unwrap().to_owned();
+    assert_eq!(ask(&there, "cart", Some(&key), 0).await.as_deref(), Ok("repo/cart:pr-1"));
+    assert_eq!(ask(&there, "cart", None, 0).await.as_deref(), Ok("repo/cart:v1"));
+
+    // What is changed here is changed there, and what breaks there is told here.
+    here.merge("Sandbox", "pr-1", json!({"metadata": {"labels": {"feature": "x"}}})).await.unwrap();
+    there.until("Sandbox", "pr-1", "labelled", |it| it["metadata"]["labels"]["feature"] == "x").await;
+    there.delete("Deployment", "cart").await;
+    here.until_said("pr-1", "BaselineResolved", "False", "BaselineDeleted").await;
+    assert_eq!(here.until_phase("pr-1", "Degraded").await["status"]["routingKey"], key.as_str());
+
+    here.delete("Sandbox", "pr-1").await;
+    here.until_gone("Sandbox", "pr-1").await;
+    assert!(there.get("Sandbox", "pr-1").await.is_none() && there.forks("pr-1").await.is_empty());
+    running.stop.cancel();
+    running.task.await.unwrap().unwrap();
+    world.end().await;
 }

@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 use capt::{
     api::cluster_crds,
     controllers::{
-        common::{Context, Settings, board::Board},
+        common::{Context, Settings, board::Board, outpost::Ground},
         localworkload, routegroup, sandbox as controller,
     },
     k8s::{Events, Kube},
+    operator::sandboxes::{Crew, outposts},
 };
 use embedded_kube::{
     auth,
@@ -24,7 +25,7 @@ use kube::{
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     account,
@@ -104,11 +105,13 @@ impl World {
         let kube = Kube::new(client).with_deadline(DEADLINE);
         let events = Events::new(kube.clone(), "capt/sandbox", "test");
         let settings = Settings { preview_domain: self.preview_domain.clone(), ..Settings::default() };
-        let context = Context::new(kube, settings, events, "v1beta2").with_clock(self.clock);
         let stop = CancellationToken::new();
+        let crew = Crew { kube: kube.clone(), settings: settings.clone(), meter: Arc::new(()) };
+        let ground = Ground::Home(outposts(&crew, &TaskTracker::new(), &stop));
+        let context = Context::new(kube, settings, events, "v1beta2").with_clock(self.clock);
         let context = Arc::new(context);
         let board = Arc::new(Board::start(&context));
-        let sandboxes = controller::run(&context, Arc::clone(&board), stop.clone().cancelled_owned());
+        let sandboxes = controller::run(&context, Arc::clone(&board), ground, stop.clone().cancelled_owned());
         let groups = routegroup::run(Arc::clone(&context), board, stop.clone().cancelled_owned());
         let locals = localworkload::run(context, stop.clone().cancelled_owned());
         let all = async move {

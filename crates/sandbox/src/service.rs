@@ -44,6 +44,33 @@ pub fn is_taken_over(service: &Service) -> bool {
     service.annotations().contains_key(names::ORIGINAL_ANNOTATION)
 }
 
+/// When the traffic of a Service goes to the router.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routing {
+    /// Always: connections that callers keep open are routed, too.
+    Enabled,
+    /// As long as a sandbox stands in for what is behind it.
+    WhileActive,
+}
+
+/// What the annotation of a Service or a namespace says.
+pub fn routing(annotations: &BTreeMap<String, String>) -> Option<Routing> {
+    match annotations.get(names::ROUTING_ANNOTATION)?.as_str() {
+        "enabled" => Some(Routing::Enabled),
+        "while-active" => Some(Routing::WhileActive),
+        _ => None,
+    }
+}
+
+/// Whether a sandbox stands in for what is behind a Service of its namespace.
+pub fn is_used_by(sandbox: &Sandbox, service: &str) -> bool {
+    let status = sandbox.status.iter();
+    let forks = status.clone().flat_map(|it| &it.forks).flat_map(|it| &it.services);
+    let virtuals = status.flat_map(|it| &it.virtuals).flat_map(|it| &it.services);
+    let mut names = forks.map(|it| it.from.as_str()).chain(virtuals.map(|it| it.service.as_str()));
+    sandbox.metadata.deletion_timestamp.is_none() && names.any(|it| it == service)
+}
+
 /// Whether a Service is one of ours: of a fork, or the keeper of a selector.
 pub fn is_ours(service: &Service) -> bool {
     let labels = service.labels();

@@ -83,9 +83,9 @@ pub(crate) fn label_value(name: &str) -> String {
     format!("{}-{}", begin.trim_end_matches(['-', '.']), &sha256(name)[..8])
 }
 
-/// Whom a fork belongs to. Owners do not exist across clusters: there, labels and a finalizer do their work.
+/// Whom a fork belongs to.
 pub(crate) fn owner(sandbox: &Sandbox) -> Option<OwnerReference> {
-    if sandbox.spec.cluster_ref.is_some() { None } else { sandbox.controller_owner_ref(&()) }
+    sandbox.controller_owner_ref(&())
 }
 
 /// The labels that a fork's pods have of us.

@@ -11,6 +11,7 @@ pub mod gate;
 pub mod httproutes;
 pub mod identity;
 pub mod meter;
+pub mod outpost;
 pub mod policy;
 pub mod propagation;
 pub mod step;

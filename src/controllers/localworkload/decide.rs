@@ -49,6 +49,13 @@ fn accepted(object: &LocalWorkload, around: &Around) -> Finding {
     if let Err(refusal) = validate_local(object) {
         return Finding::no(kind, refusal.reason, refusal.message);
     }
+    if let Some(cluster) = around.sandbox.as_ref().and_then(|it| it.spec.cluster_ref.as_ref()) {
+        let message = format!(
+            "Sandbox {} lives in the cluster {}; make this object there, or name it in spec.local of the Sandbox",
+            spec.sandbox_ref.name, cluster.name
+        );
+        return Finding::no(kind, reasons::OTHER_CLUSTER, message);
+    }
     if around.sandbox.is_none() {
         let message = format!("there is no Sandbox {} in this namespace yet", spec.sandbox_ref.name);
         return Finding::no(kind, reasons::SANDBOX_NOT_FOUND, message);

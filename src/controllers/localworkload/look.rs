@@ -33,7 +33,7 @@ pub(super) enum Baseline {
 pub(super) async fn around(object: &LocalWorkload, kube: &Kube) -> Result<Around, K8sError> {
     let home = object.namespace();
     let sandbox: Option<Sandbox> = kube.get(home.as_deref(), &object.spec.sandbox_ref.name).await?;
-    // Routers read the objects of their own cluster, and so the local workloads of others never reach them.
+    // Routers read the objects of their own cluster, so this one would never reach them.
     if sandbox.as_ref().is_none_or(|it| it.spec.cluster_ref.is_some()) {
         return Ok(Around { sandbox, baseline: Baseline::NotLookedAt });
     }

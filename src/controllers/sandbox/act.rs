@@ -65,11 +65,10 @@ pub(super) async fn carry_out(
             Err(refusal) => return Ok(Err(refusal)),
         }
     }
-    // Local workloads are in our own cluster, wherever the forks are.
     let kube = &ctx.common.kube;
     for local in &locals {
         let found = find(live.locals, local);
-        if let Some(found) = found.filter(|it| !is_owned(it, object)) {
+        if let Some(found) = found.filter(|it| !is_ours(it, object)) {
             return Ok(Err(taken(&kind::<LocalWorkload>(), found)));
         }
         if is_to_write(found, local) {
@@ -79,7 +78,7 @@ pub(super) async fn carry_out(
     remove_rest(&place.kube, &kind::<Service>(), &live.made.services, &services).await?;
     let kept: Vec<DynamicObject> = now.iter().map(|(_, fork)| fork.clone()).collect();
     remove_rest(&place.kube, &kind::<Deployment>(), &live.made.forks, &kept).await?;
-    let ours: Vec<DynamicObject> = live.locals.iter().filter(|it| is_owned(it, object)).cloned().collect();
+    let ours: Vec<DynamicObject> = live.locals.iter().filter(|it| is_ours(it, object)).cloned().collect();
     remove_rest(kube, &kind::<LocalWorkload>(), &ours, &locals).await?;
     Ok(Ok(now))
 }
@@ -140,7 +139,7 @@ impl Hand<'_> {
             None => {
                 let found =
                     place.kube.get_dynamic(kind, Some(&place.spot.namespace), &wanted.name_any()).await?;
-                let is_ours = |it: &DynamicObject| is_ours(it, object, place) && is_labelled(it, object);
+                let is_ours = |it: &DynamicObject| is_ours(it, object) && is_labelled(it, object);
                 if let Some(found) = found.filter(|it| !is_ours(it)) {
                     return Ok(Err(taken(kind, &found)));
                 }
@@ -168,10 +167,6 @@ fn find<'a>(all: &'a [DynamicObject], wanted: &DynamicObject) -> Option<&'a Dyna
 
 fn is_labelled(it: &DynamicObject, object: &Sandbox) -> bool {
     it.labels().get(names::SANDBOX_LABEL) == Some(&object.name_any())
-}
-
-fn is_owned(it: &DynamicObject, object: &Sandbox) -> bool {
-    it.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
 }
 
 /// Whether an object is to be written.

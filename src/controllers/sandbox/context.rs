@@ -10,11 +10,11 @@ use kube::{
 use sandbox::api::Sandbox;
 
 use super::{
+    far::Clusters,
     index::{Index, Spot},
     memory::Memory,
-    place::Places,
 };
-use crate::controllers::common::{self, board::Board};
+use crate::controllers::common::{self, board::Board, outpost::Ground};
 
 /// A Sandbox as the watches know it.
 pub(super) type Ref = ObjectRef<DeserializeGuard<Sandbox>>;
@@ -25,8 +25,10 @@ pub struct Context {
     pub(super) common: Arc<common::Context>,
     /// Who is made from what.
     pub(super) index: Arc<Index>,
-    /// The clusters that this operator made.
-    pub(super) places: Places,
+    /// Whether this is the operator's own cluster.
+    pub(super) ground: Ground,
+    /// The clusters that this operator made, and that Sandboxes live in.
+    pub(super) clusters: Clusters,
     /// What is remembered between two looks.
     pub(super) memory: Memory,
     /// The routes, and who has them.
@@ -37,13 +39,14 @@ pub struct Context {
 }
 
 impl Context {
-    pub(super) fn new(common: Arc<common::Context>, board: Arc<Board>) -> Self {
+    pub(super) fn new(common: Arc<common::Context>, board: Arc<Board>, ground: Ground) -> Self {
         let (told, heard) = unbounded();
         Self {
             board,
             common,
+            ground,
             index: Arc::default(),
-            places: Places::default(),
+            clusters: Clusters::default(),
             memory: Memory::default(),
             known: OnceLock::new(),
             told,

@@ -102,9 +102,9 @@ pub(super) async fn around(object: &Sandbox, place: &Place) -> Result<Around, K8
     Ok(Around { baselines, services, budgets, policies, claims, provisioners, has_nodes })
 }
 
-/// Whether there are nodes. What our own cluster runs on is not ours to ask: its scheduler says if it finds no place.
+/// Whether there are nodes. What the operator's cluster runs on is not ours to ask: its scheduler says if it finds no place.
 async fn has_nodes(place: &Place) -> Result<bool, K8sError> {
-    if place.is_own() {
+    if place.profiles.is_none() {
         return Ok(true);
     }
     let nodes = place.kube.list_metadata::<Node>(None, "eks.amazonaws.com/compute-type!=fargate").await?;
@@ -139,18 +139,17 @@ pub(super) async fn made(object: &Sandbox, place: &Place) -> Result<Made, K8sErr
         place.kube.list_dynamic(&kinds.0, home, &labels),
         place.kube.list_dynamic(&kinds.1, home, &labels),
     )?;
-    forks.retain(|it| is_ours(it, object, place));
-    services.retain(|it| is_ours(it, object, place));
+    forks.retain(|it| is_ours(it, object));
+    services.retain(|it| is_ours(it, object));
     Ok(Made { forks, services })
 }
 
-/// Whether something was made for this very Sandbox. In another cluster, which knows no owners, the label has to do.
-pub(super) fn is_ours(it: &DynamicObject, object: &Sandbox, place: &Place) -> bool {
-    let owners = it.owner_references().iter();
-    !place.is_own() || owners.into_iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
+/// Whether something was made for this very Sandbox.
+pub(super) fn is_ours(it: &DynamicObject, object: &Sandbox) -> bool {
+    it.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
 }
 
-/// The local workloads that name a Sandbox. They are in our own cluster, wherever the forks are.
+/// The local workloads that name a Sandbox.
 pub(super) async fn locals(object: &Sandbox, ctx: &Context) -> Result<Vec<DynamicObject>, K8sError> {
     let home = object.namespace();
     let mut all = ctx.common.kube.list_dynamic(&kind::<LocalWorkload>(), home.as_deref(), "").await?;

@@ -7,7 +7,10 @@ mod act;
 mod build;
 mod context;
 mod decide;
+mod elsewhere;
+mod far;
 mod index;
+mod likeness;
 mod locals;
 mod look;
 mod memory;
@@ -43,7 +46,7 @@ use self::{
     build::{Built, Shared, Source},
     context::Context,
     look::{Around, Made},
-    place::{Found, Place},
+    place::Place,
     status::{Moment, Observed},
 };
 use super::common::{
@@ -76,8 +79,12 @@ async fn reconcile(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
     let at = Moment { generation: object.metadata.generation, now, end };
     // Before anything is read: what changes from here on is told.
     ctx.index.set(&place::spot(object), &object.name_any(), look::baselines_of(object));
-    let (observed, wake) = Box::pin(look_after(object, at, ctx)).await?;
-    let new = status::observed(object, observed, at);
+    let (new, wake) = if object.spec.cluster_ref.is_some() {
+        (elsewhere::look_after(object, &key(object), at, ctx).await?, None)
+    } else {
+        let (observed, wake) = Box::pin(look_after(object, at, ctx)).await?;
+        (status::observed(object, observed, at), wake)
+    };
     write(object, &new, ctx).await?;
     if matches!(due, Some(Due::In { expiring: true, .. })) {
         let note = format!("it is deleted at {}", end.unwrap_or(now));
@@ -141,15 +148,8 @@ async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
     if let Err(refusal) = verdict {
         return Ok((refuse(observed, &refusal), None));
     }
-    // place (client required, read only)
-    let place = match place::find(object, ctx).await.map_err(Step::Dereference.stopped())? {
-        Found::Here(place) => place,
-        Found::NotReady(why) | Found::Gone(why) => {
-            observed.findings = waiting(reasons::CLUSTER_NOT_READY, why);
-            return Ok((observed, None));
-        }
-    };
     // dereference (client required, read only)
+    let place = place::of(object, ctx);
     let read = tokio::try_join!(
         look::around(object, &place),
         look::made(object, &place),
@@ -245,13 +245,13 @@ impl Work<'_> {
         sources: &[Source<'_>],
         ctx: &Context,
     ) -> Result<Result<Done, Refusal>, Stopped> {
-        let profiles = place::profiles(self.place);
+        let profiles = self.place.profiles.as_deref().unwrap_or_default();
         let around = self.around.view();
         let shared = Shared {
             sandbox: self.object,
             key: self.key,
             around: &around,
-            compute: Compute { profiles: &profiles, nodes: self.around.has_nodes },
+            compute: Compute { profiles, nodes: self.around.has_nodes },
         };
         let built = match build::build(sources, &shared) {
             Ok(built) => built,

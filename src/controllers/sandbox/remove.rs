@@ -1,7 +1,6 @@
 //! A Sandbox that goes: routes first, so that nobody is sent to a fork that ends; then local workloads, Services and forks.
 //!
-//! Each step may be done again, and none holds the object for ever: what is absent counts as done, and a cluster that is gone
-//! takes everything with it.
+//! Each step may be done again, and none holds the object for ever: what is absent counts as done.
 
 use std::time::Duration;
 
@@ -11,8 +10,9 @@ use sandbox::api::{LocalWorkload, Sandbox, names};
 
 use super::{
     context::{Context, reference},
+    elsewhere::{self, Left},
     look::{self, kind},
-    place::{self, Found, Place},
+    place::{self, Place},
     routes,
     status::{self, Moment},
     write,
@@ -23,7 +23,6 @@ use crate::{
         meter::since,
         step::{Step, Stopped},
     },
-    error::Class,
     k8s::{K8sError, events::News},
 };
 
@@ -31,11 +30,6 @@ use crate::{
 const WITHDRAWAL: Duration = Duration::from_secs(5);
 /// How often we look whether they said so.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long another cluster may be out of reach before its forks are left to themselves.
-const PATIENCE: Duration = Duration::from_mins(10);
-/// How often it is tried.
-const AGAIN: Duration = Duration::from_secs(5);
-
 /// What we do when we tell.
 const ACTION: &str = "Remove";
 
@@ -47,38 +41,24 @@ pub(super) async fn remove(object: &Sandbox, ctx: &Context) -> Result<Action, St
     let now = (ctx.common.clock)();
     let age = since(object.metadata.deletion_timestamp.as_ref(), now).unwrap_or_default();
     let at = Moment { generation: object.metadata.generation, now, end: None };
-    let spot = place::spot(object);
-    ctx.index.set(&spot, &object.name_any(), look::baselines_of(object));
-    let left = match place::find(object, ctx).await.map_err(Step::Dereference.stopped())? {
-        Found::Here(place) => {
-            let picture = ctx.board.picture();
-            if place.is_own() && age < WITHDRAWAL && !routes::are_withdrawn(object, picture.as_deref()) {
-                let why = "waiting for the routers to withdraw its routes";
-                write(object, &status::terminating(object, why, at), ctx).await?;
-                return Ok(Action::requeue(LOOK));
-            }
-            match Box::pin(clean(object, &place, ctx)).await {
-                Ok(()) => None,
-                // Only another cluster may be given up: our own has to answer for the object itself.
-                Err(error) if !place.is_own() && is_out_of_reach(&error) => Some(error.to_string()),
-                Err(error) => return Err(Step::Remove.stopped()(error)),
-            }
-        }
-        Found::NotReady(why) => Some(why),
-        Found::Gone(_) => None,
-    };
-    if let Some(why) = left.as_ref().filter(|_| age < PATIENCE) {
-        let why = format!("waiting for its cluster: {why}");
-        write(object, &status::terminating(object, &why, at), ctx).await?;
-        return Ok(Action::requeue(AGAIN));
+    ctx.index.set(&place::spot(object), &object.name_any(), look::baselines_of(object));
+    if object.spec.cluster_ref.is_some() {
+        let left = match elsewhere::remove(object, at, age, ctx).await? {
+            Left::Waits(action) => return Ok(action),
+            Left::Abandoned(why) => Some(why),
+            Left::Nothing => None,
+        };
+        release(object, left, ctx).await?;
+        return Ok(Action::await_change());
     }
-    locals(object, ctx).await.map_err(Step::Remove.stopped())?;
-    release(object, left, ctx).await?;
+    if age < WITHDRAWAL && !routes::are_withdrawn(object, ctx.board.picture().as_deref()) {
+        let why = "waiting for the routers to withdraw its routes";
+        write(object, &status::terminating(object, why, at), ctx).await?;
+        return Ok(Action::requeue(LOOK));
+    }
+    Box::pin(clean(object, &place::of(object, ctx), ctx)).await.map_err(Step::Remove.stopped())?;
+    release(object, None, ctx).await?;
     Ok(Action::await_change())
-}
-
-fn is_out_of_reach(error: &K8sError) -> bool {
-    matches!(error.class(), Class::Transient | Class::Terminal)
 }
 
 /// Lets the object go, and tells those who waited for its key.
@@ -93,7 +73,7 @@ async fn release(object: &Sandbox, left: Option<String>, ctx: &Context) -> Resul
     ctx.common.kube.remove_finalizers(object, &[names::FINALIZER]).await.map_err(Step::Hold.stopped())?;
     let spot = place::spot(object);
     if ctx.index.remove(&spot, &object.name_any()) {
-        ctx.places.forget(&spot);
+        ctx.clusters.forget(&spot);
     }
     ctx.memory.forget(&object.uid().unwrap_or_default());
     ctx.common.meter.sandbox(&drive::path(&object.metadata), None);
@@ -118,32 +98,14 @@ async fn clean(object: &Sandbox, place: &Place, ctx: &Context) -> Result<(), K8s
     for fork in &made.forks {
         place.kube.delete_dynamic(&kind::<Deployment>(), fork).await?;
     }
-    let is_going = place.control_plane.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_some());
-    if is_going {
-        balancers(place).await?;
-    }
-    Ok(())
-}
-
-/// Routers' load balancers in a cluster that goes: what AWS made for them would hold its network back.
-async fn balancers(place: &Place) -> Result<(), K8sError> {
-    let home = Some(place.spot.namespace.as_str());
-    let all = place.kube.list_dynamic(&kind::<Service>(), home, names::ROUTER_LABEL).await?;
-    for one in all.iter().filter(|it| it.data["spec"]["type"] == "LoadBalancer") {
-        place.kube.delete_dynamic(&kind::<Service>(), one).await?;
-    }
     Ok(())
 }
 
 /// Removes the local workloads that were made for a Sandbox.
 async fn locals(object: &Sandbox, ctx: &Context) -> Result<(), K8sError> {
     let kind: ApiResource = kind::<LocalWorkload>();
-    for local in look::locals(object, ctx).await? {
-        let is_owned =
-            local.owner_references().iter().any(|it| Some(&it.uid) == object.metadata.uid.as_ref());
-        if is_owned {
-            ctx.common.kube.delete_dynamic(&kind, &local).await?;
-        }
+    for local in look::locals(object, ctx).await?.iter().filter(|it| look::is_ours(it, object)) {
+        ctx.common.kube.delete_dynamic(&kind, local).await?;
     }
     Ok(())
 }

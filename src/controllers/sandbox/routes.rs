@@ -36,10 +36,6 @@ pub(super) type Hosts = BTreeMap<String, String>;
 pub(super) fn said(object: &Sandbox, forks: &[ForkStatus], picture: Option<&Picture>) -> Said {
     let type_ = types::ROUTES_PROGRAMMED;
     let before = object.status.as_ref().and_then(|it| it.programmed_routes.clone());
-    if object.spec.cluster_ref.is_some() {
-        let why = "routes in other clusters are not looked at";
-        return Said { finding: Finding::unknown(type_, reasons::PENDING, why), digest: None, hosts: None };
-    }
     // What is in force may be true and of yesterday.
     let uid = object.uid().unwrap_or_default();
     let own = picture
@@ -87,7 +83,10 @@ fn of(object: &Sandbox) -> Ref {
 
 /// Whether a Sandbox that was looked at says something else. One that was not is looked at anyway.
 fn is_news(object: &Sandbox, picture: Option<&Picture>) -> bool {
-    let Some(status) = &object.status else { return false };
+    // One that lives in another cluster has its routes there.
+    let Some(status) = object.status.as_ref().filter(|_| object.spec.cluster_ref.is_none()) else {
+        return false;
+    };
     let now = said(object, &status.forks, picture);
     let before = find(&status.conditions, types::ROUTES_PROGRAMMED);
     let is_same = before.is_some_and(|it| {

@@ -5,7 +5,6 @@ use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
-    time::Duration,
 };
 
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
@@ -30,17 +29,16 @@ use serde::de::DeserializeOwned;
 
 use super::{
     context::{Context, Ref, reference},
+    far,
     index::{Index, Spot},
-    place, reconcile, routes,
+    reconcile, routes,
 };
 use crate::{
     api::CaptControlPlane,
-    controllers::common::{self, board::Board, drive},
+    controllers::common::{self, board::Board, drive, outpost::Ground},
 };
 
 const KIND: &str = "Sandbox";
-/// How often the Sandboxes of another cluster are looked at all the same: the token of its kubeconfig lives for minutes.
-const RENEWAL: Duration = Duration::from_mins(1);
 
 type Own = DeserializeGuard<Sandbox>;
 
@@ -48,20 +46,22 @@ type Own = DeserializeGuard<Sandbox>;
 pub fn run<S>(
     common: &Arc<common::Context>,
     board: Arc<Board>,
+    ground: Ground,
     stop: S,
 ) -> impl Future<Output = ()> + Send + use<S>
 where
     S: Future<Output = ()> + Send + Sync + 'static,
 {
-    let ctx = Arc::new(Context::new(Arc::clone(common), board));
+    let control_planes = control_planes(common, &ground);
+    let ctx = Arc::new(Context::new(Arc::clone(common), board, ground));
     let controller = drive::controller(KIND, common, drive::api::<Own>(common), drive::own(common));
     let (seen, stop) = (controller.store(), stop.shared());
     let log = drive::log(KIND, common);
     ctx.know(controller.store());
-    let own = changes(common.kube.client(), None, common.settings.namespace.as_deref(), &ctx.index);
+    let own = changes(common.kube.client(), common.settings.namespace.as_deref(), &ctx.index);
     let told = stream::select(own, stream::iter(ctx.heard()).flatten());
     let (meter, index) = (Arc::clone(&common.meter), Arc::clone(&ctx.index));
-    let routes = routes::follow(Arc::clone(&ctx));
+    let (routes, profiles) = (routes::follow(Arc::clone(&ctx)), of_profiles(Arc::clone(&ctx)));
     let work = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .watches(
@@ -69,9 +69,8 @@ where
             watcher::Config::default(),
             drive::concerning(KIND, common, of_local),
         )
-        .watches(
-            drive::api::<PartialObjectMeta<CaptControlPlane>>(common),
-            watcher::Config::default(),
+        .watches_stream(
+            control_planes,
             drive::concerning(KIND, common, move |it| of_control_plane(&index, &it)),
         )
         .reconcile_on(told.inspect(move |it| {
@@ -93,26 +92,44 @@ where
         tokio::select! {
             () = drive::finish(work, seen, stop) => {}
             () = routes => {}
+            () = profiles => {}
         }
     }
 }
 
-/// Tells of changes in another cluster, for as long as it is polled.
+/// The control planes of other clusters, as they change; nobody knows them but the operator's own cluster.
+fn control_planes(
+    common: &common::Context,
+    ground: &Ground,
+) -> impl Stream<Item = Result<PartialObjectMeta<CaptControlPlane>, watcher::Error>> + Send + use<> {
+    match ground {
+        Ground::Home(_) => watcher::watcher(drive::api(common), watcher::Config::default())
+            .default_backoff()
+            .touched_objects()
+            .boxed(),
+        Ground::Outpost(_) => stream::empty().boxed(),
+    }
+}
+
+/// Tells of the likenesses in another cluster, for as long as it is polled.
 pub(super) fn of_cluster(
     client: &Client,
-    spot: Spot,
+    spot: &Spot,
     ctx: &Context,
 ) -> impl Future<Output = ()> + Send + use<> {
-    let changed = changes(client, spot.cluster.clone(), Some(&spot.namespace), &ctx.index);
-    let (index, waker) = (Arc::clone(&ctx.index), ctx.waker());
+    let likenesses = watcher::Config::default().labels(names::ORIGIN_LABEL);
+    let changed = events::<PartialObjectMeta<Sandbox>>(client, Some(&spot.namespace), likenesses);
+    let (index, waker, spot) = (Arc::clone(&ctx.index), ctx.waker(), spot.clone());
     async move {
         let mut changed = std::pin::pin!(changed);
-        let mut renewal = tokio::time::interval(RENEWAL);
-        renewal.tick().await;
-        loop {
-            let told = tokio::select! {
-                one = changed.next() => match one { Some(one) => vec![one], None => return },
-                _ = renewal.tick() => references(&index.at(|it| *it == spot)),
+        while let Some(event) = changed.next().await {
+            let told = match event {
+                Event::Apply(it) | Event::InitApply(it) | Event::Delete(it) => {
+                    vec![reference(&spot, &it.name_any())]
+                }
+                Event::Init => Vec::new(),
+                // What went while nobody looked was told by nobody.
+                Event::InitDone => references(&index.at(|it| *it == spot)),
             };
             // Nobody listens any more when the controller ends.
             if told.into_iter().any(|one| waker.unbounded_send(one).is_err()) {
@@ -122,10 +139,23 @@ pub(super) fn of_cluster(
     }
 }
 
-/// The Sandboxes that changes in a cluster concern; `cluster` is none for our own.
+/// Wakes everybody when pods find a place where they did not, for as long as it is polled.
+async fn of_profiles(ctx: Arc<Context>) {
+    if let Ground::Outpost(mut profiles) = ctx.ground.clone() {
+        while profiles.changed().await.is_ok() {
+            let waker = ctx.waker();
+            // Nobody listens any more when the controller ends.
+            let all = references(&ctx.index.at(|_| true));
+            let _ended = all.into_iter().try_for_each(|one| waker.unbounded_send(one));
+        }
+    }
+    // Watches end only with us.
+    std::future::pending::<()>().await;
+}
+
+/// The Sandboxes that changes around them concern.
 fn changes(
     client: &Client,
-    cluster: Option<String>,
     namespace: Option<&str>,
     index: &Arc<Index>,
 ) -> impl Stream<Item = Ref> + Send + use<> {
@@ -135,11 +165,10 @@ fn changes(
     let services = events::<Service>(client, namespace, everything());
     let pods = events::<PartialObjectMeta<Pod>>(client, namespace, forks);
     let (of_deployment, of_service) = (Arc::clone(index), Arc::clone(index));
-    let (one, other, third) = (cluster.clone(), cluster.clone(), cluster);
-    let deployments = deployments.map(move |it| deployment(&of_deployment, one.as_deref(), it));
-    let services = services.map(move |it| service(&of_service, other.as_deref(), it));
+    let deployments = deployments.map(move |it| deployment(&of_deployment, it));
+    let services = services.map(move |it| service(&of_service, it));
     let pods = pods.map(move |it| match it {
-        Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) => member(third.as_deref(), &pod),
+        Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) => member(&pod),
         Event::Init | Event::InitDone => Vec::new(),
     });
     stream::select(deployments, stream::select(services, pods)).flat_map(stream::iter)
@@ -171,33 +200,30 @@ where
     })
 }
 
-fn at<K: Resource>(cluster: Option<&str>, object: &K) -> Spot {
-    Spot {
-        cluster: cluster.map(str::to_owned),
-        namespace: object.meta().namespace.clone().unwrap_or_default(),
-    }
+fn at<K: Resource>(object: &K) -> Spot {
+    Spot { cluster: None, namespace: object.meta().namespace.clone().unwrap_or_default() }
 }
 
 /// The Sandbox that an object was made for.
-fn member<K: Resource>(cluster: Option<&str>, object: &K) -> Vec<Ref> {
+fn member<K: Resource>(object: &K) -> Vec<Ref> {
     let name = object.meta().labels.as_ref().and_then(|it| it.get(names::SANDBOX_LABEL));
-    name.map(|name| reference(&at(cluster, object), name)).into_iter().collect()
+    name.map(|name| reference(&at(object), name)).into_iter().collect()
 }
 
 /// A fork wakes its Sandbox, and a baseline wakes those that are made from it.
-fn deployment(index: &Index, cluster: Option<&str>, event: Event<PartialObjectMeta<Deployment>>) -> Vec<Ref> {
+fn deployment(index: &Index, event: Event<PartialObjectMeta<Deployment>>) -> Vec<Ref> {
     let (object, is_gone) = match event {
         Event::Apply(object) | Event::InitApply(object) => (object, false),
         Event::Delete(object) => (object, true),
         Event::Init => return Vec::new(),
         // What went while nobody looked was told by nobody.
-        Event::InitDone => return references(&index.at(|it| it.cluster.as_deref() == cluster)),
+        Event::InitDone => return references(&index.at(|it| it.cluster.is_none())),
     };
-    let own = member(cluster, &object);
+    let own = member(&object);
     if !own.is_empty() {
         return own;
     }
-    let spot = at(cluster, &object);
+    let spot = at(&object);
     let names = if is_gone {
         index.bereft(&spot, &object.name_any())
     } else {
@@ -207,18 +233,18 @@ fn deployment(index: &Index, cluster: Option<&str>, event: Event<PartialObjectMe
 }
 
 /// A fork's Service wakes its Sandbox, and another all of its neighbours: it may lead to one of their baselines now.
-fn service(index: &Index, cluster: Option<&str>, event: Event<Service>) -> Vec<Ref> {
+fn service(index: &Index, event: Event<Service>) -> Vec<Ref> {
     let (object, is_gone) = match event {
         Event::Apply(object) | Event::InitApply(object) => (object, false),
         Event::Delete(object) => (object, true),
         Event::Init | Event::InitDone => return Vec::new(),
     };
-    let own = member(cluster, &object);
+    let own = member(&object);
     if !own.is_empty() {
         return own;
     }
     let digest = (!is_gone).then(|| digest(&object));
-    references(&index.beside(&at(cluster, &object), &object.name_any(), digest))
+    references(&index.beside(&at(&object), &object.name_any(), digest))
 }
 
 /// Of what is looked at in a Service. Its status is not.
@@ -246,7 +272,7 @@ fn of_control_plane(index: &Index, it: &PartialObjectMeta<CaptControlPlane>) -> 
     let is_concerned = |spot: &Spot| {
         let cluster = spot.cluster.as_deref();
         it.metadata.namespace.as_deref() == Some(&spot.namespace)
-            && cluster.is_some_and(|cluster| place::belongs(&it.metadata, cluster))
+            && cluster.is_some_and(|cluster| far::belongs(&it.metadata, cluster))
     };
     references(&index.at(is_concerned))
 }

@@ -1,19 +1,16 @@
 //! What is there.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Namespace, Pod, Service},
     discovery::v1::EndpointSlice,
 };
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, core::DeserializeGuard};
 use sandbox::{
-    api::names,
-    service::{is_ours, is_taken_over},
+    api::{LocalWorkload, Sandbox, names},
+    service::{Routing, is_ours, is_taken_over, is_used_by, routing},
 };
 
 use super::{Context, build};
@@ -49,7 +46,11 @@ pub(super) async fn gather(service: &Service, ctx: &Context) -> Result<Option<Fa
         Some(_) => None,
         None => kube.get(None, &namespace).await?,
     };
-    let wanted = is_wanted(service, home.as_ref());
+    let wanted = match wish(service, home.as_ref()) {
+        Some(Routing::Enabled) => true,
+        Some(Routing::WhileActive) => is_used(service, ctx).await?,
+        None => false,
+    };
     let annotated = service.annotations().contains_key(names::LISTEN_ANNOTATION) || is_taken_over(service);
     let keeper: Option<Service> = if wanted || annotated {
         kube.get(Some(&namespace), &build::keeper_name(service)).await?
@@ -79,11 +80,29 @@ pub(super) async fn gather(service: &Service, ctx: &Context) -> Result<Option<Fa
     }))
 }
 
-/// The Service's own word counts, and else that of its namespace.
-fn is_wanted(service: &Service, namespace: Option<&Namespace>) -> bool {
-    let said = |annotations: &BTreeMap<String, String>| annotations.get(names::ROUTING_ANNOTATION).cloned();
-    let word = said(service.annotations()).or_else(|| said(namespace?.annotations()));
-    word.as_deref() == Some("enabled") && build::why_not(service).is_none()
+/// The Service's own word counts, and else that of its namespace, which can only be for good.
+fn wish(service: &Service, namespace: Option<&Namespace>) -> Option<Routing> {
+    let own = service.annotations();
+    let word = match own.contains_key(names::ROUTING_ANNOTATION) {
+        true => routing(own),
+        false => routing(namespace?.annotations()).filter(|it| *it == Routing::Enabled),
+    };
+    word.filter(|_| build::why_not(service).is_none())
+}
+
+/// Whether a sandbox or a local workload stands in for what is behind a Service.
+async fn is_used(service: &Service, ctx: &Context) -> Result<bool, K8sError> {
+    let (home, name) = (service.namespace(), service.name_any());
+    let all: Vec<DeserializeGuard<Sandbox>> = ctx.common.kube.list(home.as_deref(), "").await?;
+    if all.iter().filter_map(|it| it.0.as_ref().ok()).any(|it| is_used_by(it, &name)) {
+        return Ok(true);
+    }
+    let all: Vec<DeserializeGuard<LocalWorkload>> = ctx.common.kube.list(home.as_deref(), "").await?;
+    let leads = |it: &LocalWorkload| {
+        let services = it.status.iter().flat_map(|it| &it.services);
+        it.metadata.deletion_timestamp.is_none() && services.into_iter().any(|it| it.service == name)
+    };
+    Ok(all.iter().filter_map(|it| it.0.as_ref().ok()).any(leads))
 }
 
 async fn ready(namespace: &str, service: &str, ctx: &Context) -> Result<BTreeSet<String>, K8sError> {

@@ -30,7 +30,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, Resource, ResourceExt,
-    core::DeserializeGuard,
+    core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt as _,
         controller::{Action, Config},
@@ -38,7 +38,10 @@ use kube::{
         watcher,
     },
 };
-use sandbox::{api::names, service::is_ours};
+use sandbox::{
+    api::{LocalWorkload, Sandbox, names},
+    service::{Routing, is_ours, routing},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::memory::Memory;
@@ -73,6 +76,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let (of_slices, of_pods, of_leases, of_namespaces) =
         (controller.store(), controller.store(), controller.store(), controller.store());
+    let (of_sandboxes, of_locals) = (controller.store(), controller.store());
     let routers = || watcher::Config::default().labels(names::ROUTER_LABEL);
     let client = ctx.common.kube.client().clone();
     // A namespace says something of all its Services. Who may see one namespace alone cannot see what it says.
@@ -95,6 +99,16 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .watches(drive::api::<Lease>(&ctx.common), routers(), move |it| {
             in_namespace(&of_leases, it.namespace().as_deref())
         })
+        .watches(
+            drive::api::<PartialObjectMeta<Sandbox>>(&ctx.common),
+            watcher::Config::default(),
+            move |it| while_active(&of_sandboxes, it.namespace().as_deref()),
+        )
+        .watches(
+            drive::api::<PartialObjectMeta<LocalWorkload>>(&ctx.common),
+            watcher::Config::default(),
+            move |it| while_active(&of_locals, it.namespace().as_deref()),
+        )
         .watches_stream(namespaces, move |it: Namespace| {
             in_namespace(&of_namespaces, it.metadata.name.as_deref())
         })
@@ -124,6 +138,16 @@ fn of_service(all: &Store<Guarded>, slice: &EndpointSlice) -> Vec<ObjectRef<Guar
 fn in_namespace(all: &Store<Guarded>, namespace: Option<&str>) -> Vec<ObjectRef<Guarded>> {
     let here = |it: &Arc<Guarded>| it.meta().namespace.as_deref() == namespace;
     all.state().into_iter().filter(here).map(|it| ObjectRef::from_obj(it.as_ref())).collect()
+}
+
+/// The Services of a namespace whose traffic goes to the router as long as somebody needs it.
+fn while_active(all: &Store<Guarded>, namespace: Option<&str>) -> Vec<ObjectRef<Guarded>> {
+    let is = |it: &Arc<Guarded>| {
+        let annotations = it.meta().annotations.as_ref();
+        it.meta().namespace.as_deref() == namespace
+            && annotations.is_some_and(|it| routing(it) == Some(Routing::WhileActive))
+    };
+    all.state().into_iter().filter(is).map(|it| ObjectRef::from_obj(it.as_ref())).collect()
 }
 
 fn concerns_us(object: &Guarded) -> bool {

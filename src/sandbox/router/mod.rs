@@ -42,8 +42,6 @@ pub struct Settings {
     pub address: Option<IpAddr>,
     /// The domain of preview hosts.
     pub domain: Option<String>,
-    /// The name of the cluster that it runs in, where sandboxes name one.
-    pub cluster: Option<String>,
     /// Where developers' machines connect.
     pub tunnel: Option<SocketAddr>,
     /// How long it goes on after it said that it stops: who balances has to learn of it.
@@ -103,7 +101,7 @@ async fn follow(
     let here = Some(settings.namespace.as_str());
     let seen = Watched::new(&mut watches, kube.client(), None, here);
     seen.ready().await.context("a watch ended before it began")?;
-    let view = View { domain: settings.domain.as_deref(), cluster: settings.cluster.as_deref(), scope: here };
+    let view = View { domain: settings.domain.as_deref(), scope: here };
     let mut listeners: Option<Vec<u16>> = None;
     loop {
         changes.mark_unchanged();

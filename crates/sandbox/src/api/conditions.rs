@@ -113,6 +113,8 @@ pub mod reasons {
     pub const REACHABLE: &str = "Reachable";
     /// The process on the developer's machine does not answer.
     pub const UNREACHABLE: &str = "Unreachable";
+    /// The sandbox lives in another cluster, and so must this object.
+    pub const OTHER_CLUSTER: &str = "OtherCluster";
     /// The sandbox does not exist.
     pub const SANDBOX_NOT_FOUND: &str = "SandboxNotFound";
 

@@ -19,9 +19,12 @@ pub const BASELINE_LABEL: &str = "sandbox.capt.x-k8s.io/baseline";
 pub const SERVICE_LABEL: &str = "sandbox.capt.x-k8s.io/service";
 /// Label of the Service that keeps the selector of a Service whose traffic goes to the router: that Service's name.
 pub const BASE_OF_LABEL: &str = "sandbox.capt.x-k8s.io/base-of";
+/// Label of a Sandbox that stands for one in another cluster: the uid of that one.
+pub const ORIGIN_LABEL: &str = "sandbox.capt.x-k8s.io/origin";
 /// Annotation of a fork: a digest of what it was made from.
 pub const SOURCE_HASH_ANNOTATION: &str = "sandbox.capt.x-k8s.io/source-hash";
-/// Annotation of a Service or a namespace: `enabled` lets the router take over.
+/// Annotation of a Service or a namespace: `enabled` lets the router take over; `while-active`, of a Service, as long as a
+/// sandbox stands in for what is behind it.
 pub const ROUTING_ANNOTATION: &str = "sandbox.capt.x-k8s.io/routing";
 /// Annotation of a Service whose traffic goes to the router: what it was before, as JSON (`crate::service::Original`).
 pub const ORIGINAL_ANNOTATION: &str = "sandbox.capt.x-k8s.io/original";

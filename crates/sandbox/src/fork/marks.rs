@@ -12,7 +12,7 @@ const TRACKING_PREFIXES: [&str; 4] =
 const TRACKING: &str = "app.kubernetes.io/instance";
 
 /// Labels or annotations without marks.
-pub(super) fn without(texts: Labels) -> Labels {
+pub fn without(texts: Labels) -> Labels {
     texts.into_iter().filter(|(key, _)| !is_mark(key)).collect()
 }
 

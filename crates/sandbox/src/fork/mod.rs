@@ -33,7 +33,7 @@ use crate::{
     template::{self, Template, own_labels, texts},
 };
 
-pub use self::env::Address;
+pub use self::{env::Address, marks::without as without_marks};
 
 /// What is to be forked, and for whom.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,7 @@ use sandbox_router::table::{AppProtocol, Backend, Route, ServicePort};
 use super::{ByName, Objects};
 use crate::{
     api::names,
-    service::{is_ours, is_taken_over, original},
+    service::{Routing, is_ours, is_taken_over, original, routing},
 };
 
 /// A Service by its name.
@@ -78,9 +78,9 @@ impl<'a> Index<'a> {
     /// Whether the traffic of a Service should go to the router and does not yet.
     pub(super) fn is_waiting(&self, namespace: &str, name: &str) -> bool {
         self.service(namespace, name).is_some_and(|it| {
-            let wanted = match it.annotations().get(names::ROUTING_ANNOTATION) {
-                Some(said) => said == "enabled",
-                None => self.routed.contains(namespace),
+            let wanted = match it.annotations().contains_key(names::ROUTING_ANNOTATION) {
+                true => routing(it.annotations()).is_some(),
+                false => self.routed.contains(namespace),
             };
             wanted && !is_taken_over(it)
         })
@@ -153,7 +153,7 @@ fn key<'a>(namespace: Option<&'a String>, name: Option<&'a String>) -> (&'a str,
 }
 
 fn is_enabled(annotations: &BTreeMap<String, String>) -> bool {
-    annotations.get(names::ROUTING_ANNOTATION).is_some_and(|it| it == "enabled")
+    routing(annotations) == Some(Routing::Enabled)
 }
 
 /// The router's port for each port of a Service: as it was announced, else as the traffic goes.

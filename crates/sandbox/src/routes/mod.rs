@@ -55,8 +55,6 @@ pub struct Objects<'a> {
     pub namespaces: Vec<&'a Namespace>,
     /// The domain of preview hosts, if there is one.
     pub domain: Option<&'a str>,
-    /// The cluster that `clusterRef` of sandboxes names; the operator's own if left out. Others have their own routers.
-    pub cluster: Option<&'a str>,
     /// Only routes of this namespace's Services; all if left out. A router serves the namespace that it lives in.
     pub scope: Option<&'a str>,
 }
@@ -104,9 +102,9 @@ pub struct Own {
 
 /// Makes the table.
 pub fn routes(objects: &Objects<'_>) -> Routes {
+    // Those that live in another cluster have their likenesses and their routers there.
     let mut objects = objects.clone();
-    let cluster = objects.cluster;
-    objects.sandboxes.retain(|it| it.spec.cluster_ref.as_ref().map(|it| it.name.as_str()) == cluster);
+    objects.sandboxes.retain(|it| it.spec.cluster_ref.is_none());
     let objects = &objects;
     let index = Index::new(objects);
     let overrides = Overrides::new(objects, &index);

@@ -119,13 +119,17 @@ fn a_service_that_the_router_took_over_is_what_it_was() {
 }
 
 #[test]
-fn in_another_cluster_nobody_owns_a_fork() {
+fn a_sandbox_uses_the_services_of_its_forks_and_of_its_virtual_workloads_until_it_goes() {
     let mut sandbox = sandbox();
-    sandbox.spec.cluster_ref = Some(crate::api::ClusterRef { name: "dev-eu".into() });
-    let ports = json!([{"containerPort": 8080}]);
-    let services = [service("cart", &json!({"selector": {"app": "cart"}, "ports": [{"port": 80}]}))];
-    let made = fork_services(&sandbox, &workload("cart", &ports), &workload("f", &ports), &services);
-    assert!(made.services[0].owner_references().is_empty());
+    let status = json!({"forks": [{"name": "cart", "services": [{"from": "cart", "to": "cart-pr-1"}]}],
+        "virtual": [{"name": "v", "services": [{"service": "web"}]}]});
+    sandbox.status = serde_json::from_value(status).unwrap();
+    assert!(
+        is_used_by(&sandbox, "cart") && is_used_by(&sandbox, "web") && !is_used_by(&sandbox, "cart-pr-1")
+    );
+    sandbox.metadata.deletion_timestamp =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+    assert!(!is_used_by(&sandbox, "cart"));
 }
 
 #[test]

@@ -131,7 +131,6 @@ impl Shop {
             slices: self.slices.iter().collect(),
             namespaces: self.namespaces.iter().collect(),
             domain: Some("preview.example.com"),
-            cluster: None,
             scope: None,
         }
     }

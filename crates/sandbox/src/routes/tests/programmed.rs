@@ -74,6 +74,8 @@ fn a_namespace_may_ask_for_all_its_services_and_a_service_may_refuse() {
         |word: &str| Some([(crate::api::names::ROUTING_ANNOTATION.to_owned(), word.to_owned())].into());
     shop.namespaces[0].metadata.annotations = enabled("enabled");
     assert_eq!(shop.routes().owners[&owner(Kind::Sandbox, "pr-1")].waiting, ["shop/cart"]);
+    shop.services[0].metadata.annotations = enabled("while-active");
+    assert_eq!(shop.routes().owners[&owner(Kind::Sandbox, "pr-1")].waiting, ["shop/cart"]);
     shop.services[0].metadata.annotations = enabled("disabled");
     assert!(shop.routes().owners[&owner(Kind::Sandbox, "pr-1")].waiting.is_empty());
 }
