@@ -8,13 +8,28 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 
+use crate::streams::Received;
+
 /// The body of a request. Nothing of it is copied.
 #[derive(Debug)]
 pub enum Body {
     /// As it comes in.
     Incoming(Incoming),
+    /// As it comes in on a stream of HTTP/2.
+    Stream(Received),
     /// All of it at once; `None` when it was taken.
     Whole(Option<Bytes>),
+}
+
+/// A body did not come to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Broken {
+    /// On a connection of its own.
+    #[error("the connection broke off")]
+    Incoming(#[from] hyper::Error),
+    /// On a stream of HTTP/2; the cause has the reason that was given.
+    #[error("the stream was reset")]
+    Stream(#[from] h2::Error),
 }
 
 impl Body {
@@ -29,16 +44,23 @@ impl Body {
     }
 }
 
+impl Default for Body {
+    fn default() -> Self {
+        Self::empty()
+    }
+}
+
 impl hyper::body::Body for Body {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match &mut *self {
-            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx),
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(Into::into),
+            Self::Stream(received) => Pin::new(received).poll_frame(cx).map_err(Into::into),
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
@@ -46,6 +68,7 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Stream(received) => received.is_end_stream(),
             Self::Whole(bytes) => bytes.is_none(),
         }
     }
@@ -53,6 +76,7 @@ impl hyper::body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Incoming(incoming) => incoming.size_hint(),
+            Self::Stream(received) => received.size_hint(),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
         }
     }

@@ -5,5 +5,6 @@ pub mod body;
 pub mod key;
 pub mod locals;
 pub mod proxy;
+pub mod streams;
 pub mod table;
 pub mod tunnel;

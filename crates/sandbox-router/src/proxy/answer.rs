@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     locals::BoxError,
+    streams::Received,
     table::{Kind, Route},
 };
 
@@ -35,7 +36,8 @@ pub(super) struct Answer {
 }
 
 enum From {
-    Pod { incoming: Incoming, lease: Option<Lease>, _stream: Option<Stream> },
+    Pod { incoming: Incoming, lease: Option<Lease> },
+    Stream { received: Received, _place: Stream },
     Local(UnsyncBoxBody<Bytes, BoxError>),
     Router(Option<Bytes>),
 }
@@ -65,7 +67,7 @@ impl Drop for Visit {
 
 impl Answer {
     /// Of a pod. A connection whose answer has no body goes back at once.
-    pub(super) fn pod(incoming: Incoming, lease: Option<Lease>, stream: Option<Stream>) -> Self {
+    pub(super) fn pod(incoming: Incoming, lease: Option<Lease>) -> Self {
         let lease = match lease {
             Some(lease) if incoming.is_end_stream() => {
                 lease.give_back();
@@ -73,7 +75,12 @@ impl Answer {
             }
             other => other,
         };
-        Self { from: From::Pod { incoming, lease, _stream: stream }, by: None, _visit: None }
+        Self { from: From::Pod { incoming, lease }, by: None, _visit: None }
+    }
+
+    /// Of a pod, on a shared connection.
+    pub(super) fn stream(received: Received, place: Stream) -> Self {
+        Self { from: From::Stream { received, _place: place }, by: None, _visit: None }
     }
 
     /// Of a local process.
@@ -111,7 +118,7 @@ impl hyper::body::Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut self.from {
-            From::Pod { incoming, lease, .. } => {
+            From::Pod { incoming, lease } => {
                 let frame = Pin::new(&mut *incoming).poll_frame(cx);
                 let is_end = match &frame {
                     Poll::Ready(None) => true,
@@ -123,6 +130,7 @@ impl hyper::body::Body for Answer {
                 }
                 frame.map_err(Into::into)
             }
+            From::Stream { received, .. } => Pin::new(received).poll_frame(cx).map_err(Into::into),
             From::Local(body) => Pin::new(body).poll_frame(cx),
             From::Router(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
         }
@@ -131,6 +139,7 @@ impl hyper::body::Body for Answer {
     fn is_end_stream(&self) -> bool {
         match &self.from {
             From::Pod { incoming, .. } => incoming.is_end_stream(),
+            From::Stream { received, .. } => received.is_end_stream(),
             From::Local(body) => body.is_end_stream(),
             From::Router(text) => text.is_none(),
         }
@@ -139,6 +148,7 @@ impl hyper::body::Body for Answer {
     fn size_hint(&self) -> SizeHint {
         match &self.from {
             From::Pod { incoming, .. } => incoming.size_hint(),
+            From::Stream { received, .. } => received.size_hint(),
             From::Local(body) => body.size_hint(),
             From::Router(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
         }

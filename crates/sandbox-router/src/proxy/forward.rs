@@ -1,12 +1,12 @@
 //! One request: who answers it, and how it gets there and back.
 
 use std::{
+    mem::take,
     sync::{Arc, atomic::Ordering},
     time::Instant,
 };
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
 
 use super::{
     answer::{Answer, Refusal, Visit, is_grpc},
@@ -20,9 +20,8 @@ use super::{
 };
 use crate::{
     body::Body,
-    locals::BoxError,
     proxy::io::Notes,
-    table::{Kind, Route, Table, Target},
+    table::{Key, Kind, Route, Table, Target},
 };
 
 /// A caller's connection, as its requests see it.
@@ -39,16 +38,16 @@ pub(super) struct Caller {
 
 /// Answers one request. An error resets the stream with the reason that the other side gave.
 pub(super) async fn forward(
-    caller: Arc<Caller>,
-    request: Request<Incoming>,
-) -> Result<Response<Answer>, BoxError> {
+    caller: &Arc<Caller>,
+    request: &mut Request<Body>,
+) -> Result<Response<Answer>, h2::Error> {
     let since = Instant::now();
     if let Some(notes) = &caller.notes {
         notes.begin();
     }
-    let to_grpc = is_grpc(&request);
+    let to_grpc = is_grpc(request);
     let table = caller.worker.shared.table.load_full();
-    let route = match find(&caller, &table, &request) {
+    let route = match find(caller, &table, request) {
         Ok(route) => route,
         Err(refusal) => {
             if let Some(notes) = &caller.notes {
@@ -66,7 +65,7 @@ pub(super) async fn forward(
         route.meter().unknown_key();
     }
     let version = request.version();
-    let mut response = match send(&caller, &route, decision, request).await {
+    let mut response = match send(caller, &route, &decision, request).await {
         Ok(response) => response,
         Err(Trouble::Refused(refusal)) => refusal.answer(to_grpc),
         Err(Trouble::Reset(error)) => return Err(error),
@@ -88,7 +87,7 @@ pub(super) enum Trouble {
     /// The router answers.
     Refused(Refusal),
     /// The other side reset the stream, and so do we.
-    Reset(BoxError),
+    Reset(h2::Error),
 }
 
 impl From<Refusal> for Trouble {
@@ -98,7 +97,7 @@ impl From<Refusal> for Trouble {
 }
 
 /// The route that a request came in for.
-fn find(caller: &Caller, table: &Arc<Table>, request: &Request<Incoming>) -> Result<Place, Refusal> {
+fn find(caller: &Caller, table: &Arc<Table>, request: &Request<Body>) -> Result<Place, Refusal> {
     if request.method() == Method::CONNECT {
         let message = "the router is no proxy that could be asked for tunnels";
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "connect", message));
@@ -116,41 +115,49 @@ fn named(to: &To) -> (Kind, HeaderValue) {
 async fn send(
     caller: &Arc<Caller>,
     route: &Arc<Route>,
-    decision: Decision,
-    request: Request<Incoming>,
+    decision: &Decision,
+    request: &mut Request<Body>,
 ) -> Result<Response<Answer>, Trouble> {
-    let Decision { to, inject: key, unknown: _ } = decision;
-    let (mut parts, incoming) = request.into_parts();
-    let is_single = parts.version != Version::HTTP_2;
-    let upgrades = is_single && wants_upgrade(&parts.headers);
-    strip_hop_by_hop(&mut parts.headers, upgrades);
-    add_forwarded_for(&mut parts.headers, &caller.peer);
-    if let Some(key) = &key {
-        inject(&mut parts.headers, key);
-    }
-    if is_single {
-        parts.version = Version::HTTP_11;
-        if !parts.headers.contains_key(http::header::HOST) {
-            let name = format!("{}.{}", route.service().name(), route.service().namespace());
-            parts.headers.insert(
-                http::header::HOST,
-                HeaderValue::try_from(name).unwrap_or_else(|_| HeaderValue::from_static("unknown")),
-            );
-        }
-    }
-    let request = Request::from_parts(parts, Body::Incoming(incoming));
-    match to {
+    let upgrades = prepare(caller, route, decision.inject.as_ref(), request);
+    // What is rare is in a box: every request would have to carry the room for it.
+    match &decision.to {
         To::Baseline(backend) | To::Override(Target::Backend(backend)) if upgrades => {
-            upgrade::to_pods(caller, &backend, request).await
+            Box::pin(upgrade::to_pods(caller, backend, take(request))).await
         }
         To::Baseline(backend) | To::Override(Target::Backend(backend)) => {
-            upstream::send(&caller.worker, &backend, request).await
+            upstream::send(&caller.worker, backend, request).await
         }
         To::Override(Target::Unavailable(it)) => {
             let mut refusal = Refusal::unavailable("unavailable", it.message());
             refusal.error = it.error().clone();
             Err(refusal.into())
         }
-        To::Override(Target::Local(it)) => local::send(caller, route, &it, request, upgrades).await,
+        To::Override(Target::Local(it)) => {
+            Box::pin(local::send(caller, route, it, take(request), upgrades)).await
+        }
     }
+}
+
+/// Makes a request of this router's out of the caller's. Says whether it asks for an upgrade.
+fn prepare(caller: &Caller, route: &Route, key: Option<&Key>, request: &mut Request<Body>) -> bool {
+    let is_single = request.version() != Version::HTTP_2;
+    let headers = request.headers_mut();
+    let upgrades = is_single && wants_upgrade(headers);
+    // HTTP/2 has no headers for the neighbour alone: a request with one of them is not let in.
+    if is_single {
+        strip_hop_by_hop(headers, upgrades);
+    }
+    add_forwarded_for(headers, &caller.peer);
+    if let Some(key) = key {
+        inject(headers, key);
+    }
+    if is_single {
+        if !headers.contains_key(http::header::HOST) {
+            let name = format!("{}.{}", route.service().name(), route.service().namespace());
+            let name = HeaderValue::try_from(name).unwrap_or_else(|_| HeaderValue::from_static("unknown"));
+            headers.insert(http::header::HOST, name);
+        }
+        *request.version_mut() = Version::HTTP_11;
+    }
+    upgrades
 }

@@ -18,6 +18,7 @@ use super::{
     settings::Limits,
     upgrade,
 };
+use crate::body::Body;
 
 /// How often a connection is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,7 +76,11 @@ enum End {
 async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &http1::Builder) -> End {
     let answer = {
         let caller = Arc::clone(caller);
-        service_fn(move |request: Request<Incoming>| forward(Arc::clone(&caller), request))
+        service_fn(move |request: Request<Incoming>| {
+            let caller = Arc::clone(&caller);
+            let mut request = request.map(Body::Incoming);
+            async move { forward(&caller, &mut request).await }
+        })
     };
     let mut connection = builder.serve_connection(TokioIo::new(io), answer);
     let mut look = pin!(tokio::time::sleep(LOOK));

@@ -72,7 +72,7 @@ async fn hand_on(
     if upgrades {
         return upgrade::to_pods(caller, &peer, request).await;
     }
-    let mut response = upstream::send(&caller.worker, &peer, request).await?;
+    let mut response = upstream::send(&caller.worker, &peer, &mut request).await?;
     // The other router knows who answered there.
     if let Some(name) = response.headers().get(ROUTE).cloned() {
         response.body_mut().given_by(name);
@@ -180,9 +180,9 @@ async fn fall_back(
 async fn send_named(
     caller: &Arc<Caller>,
     backend: &Backend,
-    request: Request<Body>,
+    mut request: Request<Body>,
 ) -> Result<Response<Answer>, Trouble> {
-    let mut response = upstream::send(&caller.worker, backend, request).await?;
+    let mut response = upstream::send(&caller.worker, backend, &mut request).await?;
     response.body_mut().given_by(backend.name().clone());
     Ok(response)
 }

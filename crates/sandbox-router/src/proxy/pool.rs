@@ -10,13 +10,15 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use bytes::Bytes;
+use h2::client::SendRequest;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 
 use super::{dial::Dial, settings::Settings};
@@ -27,8 +29,8 @@ use crate::body::Body;
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 /// How many looks a connection of HTTP/1.1 may be idle for: 3.5 s.
 const IDLE: u32 = 7;
-/// How long one of HTTP/2 may be: there the other side says goodbye before it closes.
-const IDLE_SHARED: Duration = Duration::from_mins(1);
+/// How many one of HTTP/2 may be: a minute, because there the other side says goodbye before it closes.
+const IDLE_SHARED: u32 = 120;
 
 /// How many requests share a connection: the least that HTTP/2 advises servers to take.
 const STREAMS: usize = 100;
@@ -39,18 +41,42 @@ pub(super) type Single = http1::SendRequest<Body>;
 /// A connection that speaks HTTP/2.
 #[derive(Clone)]
 pub(super) struct Shared {
-    pub(super) sender: http2::SendRequest<Body>,
-    streams: Arc<AtomicUsize>,
-    since: Instant,
+    pub(super) sender: SendRequest<Bytes>,
+    usage: Arc<Usage>,
+    /// The look after which it was used last.
+    since: u32,
+}
+
+/// What becomes of a shared connection.
+#[derive(Debug, Default)]
+struct Usage {
+    streams: AtomicUsize,
+    is_closed: AtomicBool,
+}
+
+impl Shared {
+    fn is_closed(&self) -> bool {
+        self.usage.is_closed.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request that is sent now need not wait for others to end.
+    fn has_room(&self) -> bool {
+        self.usage.streams.load(Ordering::Relaxed) < STREAMS.min(self.sender.current_max_send_streams())
+    }
+
+    fn stream(&self) -> Stream {
+        self.usage.streams.fetch_add(1, Ordering::Relaxed);
+        Stream(Arc::clone(&self.usage))
+    }
 }
 
 /// One request on a shared connection; counts as long as it lives.
 #[derive(Debug)]
-pub(super) struct Stream(Arc<AtomicUsize>);
+pub(super) struct Stream(Arc<Usage>);
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -58,6 +84,7 @@ impl Drop for Stream {
 pub(super) struct Pool {
     dial: Dial,
     builder: http1::Builder,
+    shared_builder: h2::client::Builder,
     state: Mutex<State>,
     /// Held while a shared connection is opened, so that many who need one open one.
     opening: Mutex<HashMap<SocketAddr, Arc<tokio::sync::Mutex<()>>>>,
@@ -100,9 +127,17 @@ impl Pool {
         let limits = &settings.limits;
         let mut builder = http1::Builder::new();
         builder.max_headers(limits.head_lines).max_buf_size(limits.head_bytes.max(8192));
+        let mut shared_builder = h2::client::Builder::new();
+        shared_builder
+            .enable_push(false)
+            .initial_max_send_streams(STREAMS)
+            .max_header_list_size(u32::try_from(limits.head_bytes).unwrap_or(u32::MAX))
+            .initial_window_size(256 * 1024)
+            .initial_connection_window_size(1024 * 1024);
         Arc::new(Self {
             dial: Dial::of(settings),
             builder,
+            shared_builder,
             state: Mutex::default(),
             opening: Mutex::default(),
         })
@@ -146,28 +181,21 @@ impl Pool {
 
     /// A shared connection with room for one more request, new if there is none; and whether it is new.
     pub(super) async fn share(&self, to: SocketAddr) -> io::Result<(Shared, Stream, bool)> {
-        if let Some((shared, stream)) = self.room(to) {
-            return Ok((shared, stream, false));
+        match self.room(to) {
+            Some((shared, stream)) => Ok((shared, stream, false)),
+            // In a box: what is rare takes no room in what every request needs.
+            None => Box::pin(self.share_new(to)).await,
         }
+    }
+
+    async fn share_new(&self, to: SocketAddr) -> io::Result<(Shared, Stream, bool)> {
         let opening = Arc::clone(self.opening.lock().entry(to).or_default());
         let _mine = opening.lock().await;
         if let Some((shared, stream)) = self.room(to) {
             return Ok((shared, stream, false));
         }
-        let stream = self.dial.pod(to).await?;
-        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(256 * 1024)
-            .initial_connection_window_size(1024 * 1024)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(io::Error::other)?;
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%to, %error, "a connection to a pod ended");
-            }
-        });
-        let shared = Shared { sender, streams: Arc::new(AtomicUsize::new(1)), since: Instant::now() };
-        let stream = Stream(Arc::clone(&shared.streams));
+        let shared = self.open_shared(to).await?;
+        let stream = shared.stream();
         let mut state = self.state.lock();
         if state.known.contains(&to) {
             state.shared.entry(to).or_default().push(shared.clone());
@@ -175,21 +203,35 @@ impl Pool {
         Ok((shared, stream, true))
     }
 
+    async fn open_shared(&self, to: SocketAddr) -> io::Result<Shared> {
+        let stream = self.dial.pod(to).await?;
+        let (sender, connection) = self.shared_builder.handshake(stream).await.map_err(io::Error::other)?;
+        let usage = Arc::new(Usage::default());
+        let since = self.state.lock().looks;
+        let shared = Shared { sender, usage: Arc::clone(&usage), since };
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%to, %error, "a connection to a pod ended");
+            }
+            usage.is_closed.store(true, Ordering::Relaxed);
+        });
+        Ok(shared)
+    }
+
     fn room(&self, to: SocketAddr) -> Option<(Shared, Stream)> {
         let mut state = self.state.lock();
+        let looks = state.looks;
         let all = state.shared.get_mut(&to)?;
-        all.retain(|it| !it.sender.is_closed());
-        let free = |it: &&mut Shared| it.sender.is_ready() && it.streams.load(Ordering::Relaxed) < STREAMS;
-        let shared = all.iter_mut().find(free)?;
-        shared.since = Instant::now();
-        shared.streams.fetch_add(1, Ordering::Relaxed);
-        Some((shared.clone(), Stream(Arc::clone(&shared.streams))))
+        all.retain(|it| !it.is_closed());
+        let shared = all.iter_mut().find(|it| it.has_room())?;
+        shared.since = looks;
+        Some((shared.clone(), shared.stream()))
     }
 
     /// A shared connection turned out to be dead.
     pub(super) fn forget(&self, to: SocketAddr, dead: &Shared) {
         if let Some(all) = self.state.lock().shared.get_mut(&to) {
-            all.retain(|it| !Arc::ptr_eq(&it.streams, &dead.streams));
+            all.retain(|it| !Arc::ptr_eq(&it.usage, &dead.usage));
         }
     }
 
@@ -204,8 +246,8 @@ impl Pool {
         });
         state.shared.retain(|_, all| {
             all.retain(|it| {
-                let used = it.streams.load(Ordering::Relaxed) > 0 || it.since.elapsed() <= IDLE_SHARED;
-                !it.sender.is_closed() && used
+                let is_used = it.usage.streams.load(Ordering::Relaxed) > 0;
+                !it.is_closed() && (is_used || looks.wrapping_sub(it.since) <= IDLE_SHARED)
             });
             !all.is_empty()
         });

@@ -57,7 +57,7 @@ pub(super) async fn ask(
     } else {
         strip_hop_by_hop(response.headers_mut(), false);
     }
-    Ok(response.map(|incoming| Answer::pod(incoming, None, None)))
+    Ok(response.map(|incoming| Answer::pod(incoming, None)))
 }
 
 /// Copies until both ends are done. Each one may finish before the other.

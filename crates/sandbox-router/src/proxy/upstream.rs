@@ -2,34 +2,47 @@
 //!
 //! A request is sent again, at once and on another connection, if and only if nothing of it was sent before.
 
-use std::{io, net::SocketAddr};
+use std::{future::poll_fn, io, mem::take, net::SocketAddr, pin::Pin, task::Poll};
 
+use bytes::Bytes;
+use h2::client::SendRequest;
 use http::{Request, Response, StatusCode, Version};
+use hyper::body::Body as _;
+use tokio::task::AbortHandle;
 
 use super::{
     answer::{Answer, Refusal},
     forward::Trouble,
     headers::strip_hop_by_hop,
-    pool::Lease,
+    pool::{Lease, Stream},
     worker::Worker,
 };
-use crate::{body::Body, table::Backend};
+use crate::{
+    body::Body,
+    streams::{Pump, Received},
+    table::Backend,
+};
 
-/// Sends a request to the pods whose turn it is.
+/// Sends a request to the pods whose turn it is. The request is taken out when it is sent, and not before: what is not moved
+/// from one future into the next is not copied.
 pub(super) async fn send(
     worker: &Worker,
     backend: &Backend,
-    request: Request<Body>,
+    request: &mut Request<Body>,
 ) -> Result<Response<Answer>, Trouble> {
-    let mut request = request;
     let mut last = None;
     for to in backend.turn() {
-        match send_to(worker, to, request).await {
+        let attempt = if request.version() == Version::HTTP_2 {
+            share(worker, to, request).await
+        } else {
+            lend(worker, to, request).await
+        };
+        match attempt {
             Attempt::Answered(response) => return Ok(response),
             Attempt::Failed(trouble) => return Err(trouble),
-            Attempt::Unsent(untouched, error) => {
+            Attempt::Unsent(error) => {
                 tracing::debug!(%to, %error, "a pod did not take a request");
-                (request, last) = (*untouched, Some(error));
+                last = Some(error);
             }
         }
     }
@@ -50,34 +63,34 @@ fn nobody(last: Option<io::Error>) -> Refusal {
 #[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
 enum Attempt {
     Answered(Response<Answer>),
-    /// Nothing was sent.
-    Unsent(Box<Request<Body>>, io::Error),
+    /// Nothing was sent, and the request is where it was.
+    Unsent(io::Error),
     Failed(Trouble),
 }
 
-async fn send_to(worker: &Worker, to: SocketAddr, request: Request<Body>) -> Attempt {
-    if request.version() == Version::HTTP_2 {
-        return share(worker, to, request).await;
-    }
-    let mut request = request;
+/// On a connection that has one request at a time.
+async fn lend(worker: &Worker, to: SocketAddr, request: &mut Request<Body>) -> Attempt {
     // Every idle connection may be dead; a new one is not.
     while let Some(mut sender) = worker.pool.idle(to) {
-        match sender.try_send_request(request).await {
+        match sender.try_send_request(take(request)).await {
             Ok(response) => return Attempt::Answered(answered(response, worker.pool.lease(to, sender))),
             Err(mut error) => match error.take_message() {
-                Some(untouched) => request = untouched,
+                Some(untouched) => *request = untouched,
                 None => return Attempt::Failed(broken(error.error()).into()),
             },
         }
     }
-    let mut sender = match worker.pool.open(to).await {
+    let mut sender = match Box::pin(worker.pool.open(to)).await {
         Ok(sender) => sender,
-        Err(error) => return Attempt::Unsent(Box::new(request), error),
+        Err(error) => return Attempt::Unsent(error),
     };
-    match sender.try_send_request(request).await {
+    match sender.try_send_request(take(request)).await {
         Ok(response) => Attempt::Answered(answered(response, worker.pool.lease(to, sender))),
         Err(mut error) => match error.take_message() {
-            Some(untouched) => Attempt::Unsent(Box::new(untouched), io::Error::other(error.into_error())),
+            Some(untouched) => {
+                *request = untouched;
+                Attempt::Unsent(io::Error::other(error.into_error()))
+            }
             None => Attempt::Failed(broken(error.error()).into()),
         },
     }
@@ -85,7 +98,7 @@ async fn send_to(worker: &Worker, to: SocketAddr, request: Request<Body>) -> Att
 
 fn answered(mut response: Response<hyper::body::Incoming>, lease: Lease) -> Response<Answer> {
     strip_hop_by_hop(response.headers_mut(), false);
-    response.map(|incoming| Answer::pod(incoming, Some(lease), None))
+    response.map(|incoming| Answer::pod(incoming, Some(lease)))
 }
 
 /// The pod broke off before its answer began.
@@ -97,29 +110,55 @@ pub(super) fn broken(error: &hyper::Error) -> Refusal {
     Refusal::new(StatusCode::BAD_GATEWAY, "upstream", message)
 }
 
-async fn share(worker: &Worker, to: SocketAddr, request: Request<Body>) -> Attempt {
-    let mut request = request;
+/// On a connection that has many requests at once.
+async fn share(worker: &Worker, to: SocketAddr, request: &mut Request<Body>) -> Attempt {
     loop {
         let (mut shared, stream, is_new) = match worker.pool.share(to).await {
             Ok(shared) => shared,
-            Err(error) => return Attempt::Unsent(Box::new(request), error),
+            Err(error) => return Attempt::Unsent(error),
         };
-        match shared.sender.try_send_request(request).await {
-            Ok(response) => {
-                let answer = |incoming| Answer::pod(incoming, None, Some(stream));
-                return Attempt::Answered(response.map(answer));
+        match poll_fn(|cx| shared.sender.poll_ready(cx)).await {
+            Ok(()) => {
+                let asked = ask(shared.sender, stream, request);
+                return asked.await.unwrap_or_else(|error| Attempt::Failed(Trouble::Reset(error)));
             }
-            Err(mut error) => match error.take_message() {
-                Some(untouched) if is_new => {
-                    return Attempt::Unsent(Box::new(untouched), io::Error::other(error.into_error()));
-                }
-                Some(untouched) => {
-                    worker.pool.forget(to, &shared);
-                    request = untouched;
-                }
-                // With the reason that the pod gave.
-                None => return Attempt::Failed(Trouble::Reset(Box::new(error.into_error()))),
-            },
+            Err(error) if is_new => return Attempt::Unsent(io::Error::other(error)),
+            Err(_dead) => worker.pool.forget(to, &shared),
         }
     }
+}
+
+/// An error has the reason that the pod gave.
+async fn ask(
+    mut sender: SendRequest<Bytes>,
+    stream: Stream,
+    request: &mut Request<Body>,
+) -> Result<Attempt, h2::Error> {
+    let (parts, body) = take(request).into_parts();
+    let is_empty = body.is_end_stream();
+    let (answer, to) = sender.send_request(Request::from_parts(parts, ()), is_empty)?;
+    drop(sender);
+    let mut rest = Rest(if is_empty { None } else { start(Pump::new(body, to)).await });
+    let response = answer.await?;
+    // A pod may answer before it has read everything.
+    rest.0 = None;
+    Ok(Attempt::Answered(response.map(|recv| Answer::stream(Received::new(recv), stream))))
+}
+
+/// Sends the rest of a request, which nobody wants any more if there is nobody who waits for the answer.
+struct Rest(Option<AbortHandle>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if let Some(pump) = &self.0 {
+            pump.abort();
+        }
+    }
+}
+
+/// Sends a body. What is not there yet is sent by a task, as it comes.
+async fn start(mut pump: Pump<Body>) -> Option<AbortHandle> {
+    let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut pump).poll(cx))).await;
+    // How it ends shows in the answer.
+    begun.is_pending().then(|| tokio::spawn(async move { drop(pump.await) }).abort_handle())
 }

@@ -1,12 +1,12 @@
 //! HTTP/2 without TLS.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::Barrier};
 
 use super::support::{Pod, Reserved, Shop, cart, curl, eventually, get, http2, proxy, table, whole};
 
@@ -108,6 +108,88 @@ async fn f11_a_reset_of_the_pod_reaches_the_caller_with_its_reason() {
     let response = sender.send_request(h2_get("/later", &[])).await.unwrap();
     let error = response.into_body().collect().await.unwrap_err();
     assert_eq!(reason(&error), h2::Reason::REFUSED_STREAM);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_a_pod_gives_up_is_not_taken_for_complete() {
+    let pod = scripted(|_, mut respond| async move {
+        let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+        body.send_data(Bytes::from_static(b"some"), false).unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        body.send_reset(h2::Reason::CANCEL);
+    })
+    .await;
+    let (proxy, port) = (proxy(), Reserved::new());
+    proxy.apply(table([cart(port.port, &[pod])])).await;
+    let (mut sender, connection) =
+        h2::client::handshake(TcpStream::connect(port.address()).await.unwrap()).await.unwrap();
+    tokio::spawn(connection);
+    let (answer, _) = sender.send_request(h2_get("/", &[]).map(|_| ()), true).unwrap();
+    let mut body = answer.await.unwrap().into_body();
+    assert_eq!(body.data().await.unwrap().unwrap(), "some");
+    let end = body.data().await.unwrap().unwrap_err();
+    assert_eq!(end.reason(), Some(h2::Reason::CANCEL));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_answers_early_still_gets_the_whole_request() {
+    static READ: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let pod = scripted(|request, mut respond| async move {
+        respond.send_response(http::Response::new(()), true).unwrap();
+        let mut body = request.into_body();
+        while let Some(Ok(data)) = body.data().await {
+            body.flow_control().release_capacity(data.len()).unwrap();
+            READ.fetch_add(data.len(), std::sync::atomic::Ordering::SeqCst);
+        }
+    })
+    .await;
+    let (proxy, port) = (proxy(), Reserved::new());
+    proxy.apply(table([cart(port.port, &[pod])])).await;
+    let (mut sender, connection) =
+        h2::client::handshake(TcpStream::connect(port.address()).await.unwrap()).await.unwrap();
+    tokio::spawn(connection);
+    let (answer, mut body) = sender.send_request(h2_get("/", &[]).map(|_| ()), false).unwrap();
+    assert!(answer.await.unwrap().into_body().is_end_stream());
+    body.send_data(Bytes::from_static(b"first"), false).unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    body.send_data(Bytes::from_static(b"last"), true).unwrap();
+    let read = || READ.load(std::sync::atomic::Ordering::SeqCst);
+    eventually("the pod has read everything", || async { read() == 9 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_do_not_queue_before_a_pod_that_takes_one_on_each_connection() {
+    static BOTH: LazyLock<Barrier> = LazyLock::new(|| Barrier::new(2));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let pod = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut builder = h2::server::Builder::new();
+                builder.max_concurrent_streams(1);
+                let mut connection = builder.handshake::<_, Bytes>(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    tokio::spawn(async move {
+                        if request.uri().path() == "/both" {
+                            BOTH.wait().await;
+                        }
+                        respond.send_response(http::Response::new(()), true).unwrap();
+                    });
+                }
+            });
+        }
+    });
+    let (proxy, port) = (proxy(), Reserved::new());
+    proxy.apply(table([cart(port.port, &[pod])])).await;
+    let mut sender = http2(port.address()).await;
+    // What a pod takes is known from its first answer on.
+    assert_eq!(sender.send_request(h2_get("/", &[])).await.unwrap().status().as_u16(), 200);
+    let mut other = sender.clone();
+    let both = async {
+        tokio::join!(sender.send_request(h2_get("/both", &[])), other.send_request(h2_get("/both", &[])))
+    };
+    let (one, two) = tokio::time::timeout(Duration::from_secs(5), both).await.unwrap();
+    assert_eq!((one.unwrap().status().as_u16(), two.unwrap().status().as_u16()), (200, 200));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,13 +17,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         PortReport, Protocol, Stream,
-        body::{Held, Incoming, pump, strip},
+        body::{Held, Incoming, strip},
         wire::{self, Report},
     },
     Tokens,
     local::{Local, Locals},
     probe::words,
 };
+use crate::streams::Pump;
 
 /// How much of a farewell is read.
 const FAREWELL: usize = 4096;
@@ -73,10 +74,10 @@ async fn http(local: &Local, request: Request<RecvStream>, mut respond: SendResp
             let head = Response::from_parts(parts, ());
             let is_empty = body.is_end_stream();
             // Who does not take the answer is gone.
-            if let Ok(mut to) = respond.send_response(head, is_empty)
+            if let Ok(to) = respond.send_response(head, is_empty)
                 && !is_empty
             {
-                let _told_by_a_reset = pump(body, &mut to).await;
+                let _told_by_a_reset = Pump::new(body, to).await;
             }
         }
         Err(error) => refuse(&mut respond, wire::UNREACHABLE, &innermost(&error)),

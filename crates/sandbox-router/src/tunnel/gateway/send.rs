@@ -20,6 +20,7 @@ use super::{
     Failure, Gateway,
     session::Session,
 };
+use crate::{locals::BoxError, streams::Pump};
 
 /// How much of an agent's explanation is read.
 const EXPLANATION: usize = 4096;
@@ -36,7 +37,7 @@ impl Gateway {
     ) -> Result<Response<Incoming>, Failure>
     where
         B: Body<Data = Bytes> + Send + 'static,
-        B::Error: std::fmt::Display + Send,
+        B::Error: Into<BoxError> + Send,
     {
         self.open(workload).await?.request(port, request).await
     }
@@ -74,7 +75,7 @@ impl Opened {
     ) -> Result<Response<Incoming>, Failure>
     where
         B: Body<Data = Bytes> + Send + 'static,
-        B::Error: std::fmt::Display + Send,
+        B::Error: Into<BoxError> + Send,
     {
         let (parts, content) = request.into_parts();
         let mut head = Request::from_parts(parts, ());
@@ -82,10 +83,11 @@ impl Opened {
         body::strip(head.headers_mut());
         head.headers_mut().insert(wire::PORT, port.into());
         let is_empty = content.is_end_stream();
-        let (answer, mut to) = self.send.send_request(head, is_empty).map_err(|_| Failure::Lost)?;
+        let (answer, to) = self.send.send_request(head, is_empty).map_err(|_| Failure::Lost)?;
         let pump = (!is_empty).then(|| {
             // How it ends shows in the answer.
-            tokio::spawn(async move { drop(body::pump(content, &mut to).await) }).abort_handle()
+            let pump = Pump::new(Box::pin(content), to);
+            tokio::spawn(async move { drop(pump.await) }).abort_handle()
         });
         let kept = self.held(pump);
         let answer = genuine(port, answer.await.map_err(|_| Failure::Lost)?).await?;
