@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     super::{
-        Io,
+        Io, STREAMS,
         body::{Held, Incoming},
         hello::Hello,
         line::{FRAME, Line, WINDOW_ALL, WINDOW_FIRST},
@@ -204,6 +204,8 @@ type Opened<T> = (SendRequest<Bytes>, Connection<Metered<T>, Bytes>);
 
 async fn open<T: Io>(io: T, line: &Arc<Line>) -> Result<Opened<T>, h2::Error> {
     h2::client::Builder::new()
+        // Until the agent has said so itself: what is more than it serves at once would be refused.
+        .initial_max_send_streams(STREAMS as usize)
         .initial_window_size(WINDOW_FIRST)
         .initial_connection_window_size(WINDOW_ALL)
         .max_frame_size(FRAME)
