@@ -4,6 +4,7 @@ use std::{
     borrow::Borrow,
     collections::{BTreeMap, HashMap},
     fmt,
+    hash::{Hash, Hasher},
     sync::{Arc, OnceLock},
 };
 
@@ -17,9 +18,9 @@ use super::{
 };
 use crate::key::{Places, is_key};
 
-/// A routing key: a label of a host name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Key(Box<str>);
+/// A routing key: a label of a host name. Shared, because every route that it overrides has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<str>);
 
 impl Key {
     /// `None` if the text cannot be a key.
@@ -39,11 +40,17 @@ impl Borrow<str> for Key {
     }
 }
 
-/// A port of a service.
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// A port of a service. Its names are shared: it is copied wherever a key overrides it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServicePort {
-    namespace: Box<str>,
-    name: Box<str>,
+    namespace: Arc<str>,
+    name: Arc<str>,
     port: u16,
 }
 
@@ -83,7 +90,7 @@ impl Serialize for ServicePort {
 }
 
 /// What answers requests with a key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub enum Target {
     /// Pods.
     Backend(Arc<Backend>),
@@ -239,6 +246,17 @@ impl Route {
     }
 }
 
+/// What a revision is made of; the meter is no part of it.
+impl Hash for Route {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { service, listen, protocol, places, baseline, overrides, meter: _ } = self;
+        (service, listen, protocol, places, baseline).hash(state);
+        let mut overrides = overrides.iter().collect::<Vec<_>>();
+        overrides.sort_unstable_by_key(|(key, _)| *key);
+        overrides.hash(state);
+    }
+}
+
 impl Serialize for Route {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut route = serializer.serialize_struct("Route", 7)?;
@@ -249,7 +267,7 @@ impl Serialize for Route {
         route.serialize_field("headers", &headers)?;
         route.serialize_field("queries", &self.places.queries)?;
         route.serialize_field("baseline", self.baseline.as_ref())?;
-        // In order: this is what the revision is made of.
+        // In order, for people.
         route.serialize_field("overrides", &self.overrides.iter().collect::<BTreeMap<_, _>>())?;
         route.end()
     }
