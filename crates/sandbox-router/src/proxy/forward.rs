@@ -139,18 +139,20 @@ async fn send(
         }
     }
     let request = Request::from_parts(parts, Body::Incoming(incoming));
-    match to {
-        To::Baseline(backend) | To::Override(Target::Backend(backend)) if upgrades => {
-            upgrade::to_pods(caller, &backend, request).await
-        }
-        To::Baseline(backend) | To::Override(Target::Backend(backend)) => {
-            upstream::send(&caller.worker, &backend, request).await
-        }
+    let backend = match &to {
+        To::Baseline(backend) | To::Override(Target::Backend(backend)) => backend,
+        // In all but its name the answer is the baseline's.
+        To::Override(Target::Virtual(_)) => route.baseline(),
         To::Override(Target::Unavailable(it)) => {
             let mut refusal = Refusal::unavailable("unavailable", it.message());
             refusal.error = it.error().clone();
-            Err(refusal.into())
+            return Err(refusal.into());
         }
-        To::Override(Target::Local(it)) => local::send(caller, route, &it, request, upgrades).await,
+        To::Override(Target::Local(it)) => return local::send(caller, route, it, request, upgrades).await,
+    };
+    if upgrades {
+        upgrade::to_pods(caller, backend, request).await
+    } else {
+        upstream::send(&caller.worker, backend, request).await
     }
 }

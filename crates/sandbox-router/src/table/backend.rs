@@ -22,13 +22,15 @@ pub enum Kind {
     Fork,
     /// A process on somebody's desk.
     Local,
+    /// The service as it is, for a sandbox that asked to be told apart.
+    Virtual,
     /// Nothing; the router answers.
     Unavailable,
 }
 
 impl Kind {
     /// All of them, in order.
-    pub const ALL: [Self; 4] = [Self::Baseline, Self::Fork, Self::Local, Self::Unavailable];
+    pub const ALL: [Self; 5] = [Self::Baseline, Self::Fork, Self::Local, Self::Virtual, Self::Unavailable];
 
     /// The word for it.
     pub const fn word(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Kind {
             Self::Baseline => "baseline",
             Self::Fork => "fork",
             Self::Local => "local",
+            Self::Virtual => "virtual",
             Self::Unavailable => "unavailable",
         }
     }

@@ -8,11 +8,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
-    backend::{AppProtocol, Backend, Kind, Unavailable},
+    backend::{AppProtocol, Backend, Kind, Unavailable, route_name, text},
     local::Local,
     meter::Meter,
 };
@@ -96,16 +96,23 @@ pub enum Target {
     Backend(Arc<Backend>),
     /// A process on somebody's desk.
     Local(Arc<Local>),
+    /// The service as it is, under the name of a sandbox: its pods are those of [`Route::baseline`].
+    Virtual(HeaderValue),
     /// Nothing does.
     Unavailable(Arc<Unavailable>),
 }
 
 impl Target {
-    /// The pods, if it is pods that answer.
+    /// The service as it is, for the requests of a sandbox.
+    pub fn virtual_of(namespace: &str, sandbox: &str) -> Self {
+        Self::Virtual(route_name(&["virtual", namespace, sandbox]))
+    }
+
+    /// The pods, if it is pods of its own that answer.
     pub fn backend(&self) -> Option<&Arc<Backend>> {
         match self {
             Self::Backend(backend) => Some(backend),
-            Self::Local(_) | Self::Unavailable(_) => None,
+            Self::Local(_) | Self::Virtual(_) | Self::Unavailable(_) => None,
         }
     }
 
@@ -114,15 +121,17 @@ impl Target {
         match self {
             Self::Backend(backend) => backend.kind(),
             Self::Local(_) => Kind::Local,
+            Self::Virtual(_) => Kind::Virtual,
             Self::Unavailable(_) => Kind::Unavailable,
         }
     }
 
     /// Its name in `x-sandbox-route`.
-    pub fn name(&self) -> &http::HeaderValue {
+    pub fn name(&self) -> &HeaderValue {
         match self {
             Self::Backend(backend) => backend.name(),
             Self::Local(local) => local.name(),
+            Self::Virtual(name) => name,
             Self::Unavailable(unavailable) => unavailable.name(),
         }
     }
@@ -136,6 +145,7 @@ impl Serialize for Target {
             Self::Unavailable(it) => {
                 serializer.serialize_newtype_variant("Target", 2, "unavailable", it.as_ref())
             }
+            Self::Virtual(name) => serializer.serialize_newtype_variant("Target", 3, "virtual", text(name)),
         }
     }
 }
@@ -225,7 +235,7 @@ impl Route {
         &self.baseline
     }
 
-    /// Who answers requests with a key, if anybody else than the baseline does.
+    /// Who answers requests with a key, if the key is known here.
     pub fn target(&self, key: &str) -> Option<&Target> {
         self.overrides.get(key)
     }

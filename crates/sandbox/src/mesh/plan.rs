@@ -237,7 +237,9 @@ fn member(path: &str) -> Option<Owner> {
 
 /// Brings the routes of a sandbox or a group under its key.
 fn add(ports: &mut BTreeMap<(Name, u16), Port>, own: &Own, headers: &[String]) {
-    for (at, service) in &own.backends {
+    // Where the Service itself answers, the route for everybody else leads there already.
+    let others = own.backends.iter().filter(|(at, service)| service.as_deref() != Some(at.name()));
+    for (at, service) in others {
         let name = (at.namespace().to_owned(), at.name().to_owned());
         let port = ports.entry((name, at.port())).or_insert_with(|| Port {
             namespace: at.namespace().to_owned(),

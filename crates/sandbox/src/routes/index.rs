@@ -106,15 +106,11 @@ impl<'a> Index<'a> {
     pub(super) fn route(&self, at: &ServicePort) -> Route {
         let port = self.port(at);
         let protocol = port.as_ref().and_then(|it| it.app_protocol.as_deref().map(speaks));
-        Route::new(at.clone(), self.behind(at, port)).speaks(protocol.unwrap_or_default())
+        Route::new(at.clone(), self.baseline(at, port)).speaks(protocol.unwrap_or_default())
     }
 
     /// Who answers a port of a Service without a key.
-    pub(super) fn baseline(&self, at: &ServicePort) -> Arc<Backend> {
-        self.behind(at, self.port(at))
-    }
-
-    fn behind(&self, at: &ServicePort, port: Option<k8s::ServicePort>) -> Arc<Backend> {
+    fn baseline(&self, at: &ServicePort, port: Option<k8s::ServicePort>) -> Arc<Backend> {
         let (namespace, name) = (at.namespace(), at.name());
         let Some(service) = self.service(namespace, name) else { return Backend::baseline([]) };
         let port = port.and_then(|it| it.name).unwrap_or_default();

@@ -201,7 +201,7 @@ impl<'a> Work<'a> {
             ..Own::default()
         };
         let sandboxes = claim.sandbox.map_or(members, |it| vec![it]);
-        let wanted = self.resolve(&sandboxes, claim, overrides, &mut own);
+        let wanted = Self::resolve(&sandboxes, claim, overrides, &mut own);
         let Some(key) = Key::parse(&claim.key).filter(|_| claim.older.is_none() && !claim.deleting) else {
             return own;
         };
@@ -235,7 +235,6 @@ impl<'a> Work<'a> {
 
     /// Who answers under a key, for each port of a Service in order. Where several sandboxes would, nobody does.
     fn resolve<'o>(
-        &self,
         sandboxes: &[&'a Sandbox],
         claim: &Claim<'a>,
         overrides: &'o Overrides<'a>,
@@ -247,32 +246,31 @@ impl<'a> Work<'a> {
         };
         let mut found: Vec<(&Sandbox, &'o Override<'a>)> = sandboxes.iter().flat_map(of).collect();
         found.sort_by_key(|(_, it)| &it.at);
-        let mut conflicts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        let mut conflicts = BTreeMap::new();
         let mut wanted = Vec::with_capacity(found.len());
         for candidates in found.chunk_by(|(_, one), (_, other)| one.at == other.at) {
             let at = &candidates[0].1.at;
-            if let [(_, only)] = candidates {
-                wanted.extend(self.target(only, claim, own).map(|it| (at, it, only.service)));
+            // What is virtual is in nobody's way: it answers where nobody else does.
+            let real = || candidates.iter().filter(|(_, it)| !it.is_virtual());
+            if real().nth(1).is_none() {
+                let calm = candidates.iter().find(|(_, it)| it.is_virtual());
+                let target =
+                    |(_, it): &(_, &'o Override<'a>)| Some((at, Self::target(it, claim, own)?, it.service));
+                wanted.extend(real().chain(calm).find_map(target));
                 continue;
             }
-            for (sandbox, one) in candidates {
-                let names = conflicts.entry(format!("{}/{}", at.namespace(), one.baseline)).or_default();
-                names.insert(keys::full_name(*sandbox));
-            }
-            let names: Vec<_> = candidates.iter().map(|(it, _)| keys::full_name(*it)).collect();
-            let message = format!("{} are all in this group and override {at}", names.join(" and "));
-            wanted.push((at, Target::Unavailable(Unavailable::conflict(message).into()), None));
+            wanted.push((at, conflict(at, real(), &mut conflicts), None));
         }
-        let conflict = |(baseline, sandboxes): (String, BTreeSet<String>)| Conflict {
+        let told = |(baseline, sandboxes): (String, BTreeSet<String>)| Conflict {
             baseline,
             sandboxes: sandboxes.into_iter().collect(),
         };
-        own.conflicts = conflicts.into_iter().map(conflict).collect();
+        own.conflicts = conflicts.into_iter().map(told).collect();
         wanted
     }
 
     /// Who answers, by what the group wants while a fork is not ready. `None` leaves it to the baseline.
-    fn target(&self, one: &Override<'_>, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
+    fn target(one: &Override<'_>, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
         match &one.made {
             Made::Ready(target) => Some(target.clone()),
             Made::Unready(why) => {
@@ -280,7 +278,6 @@ impl<'a> Work<'a> {
                 let policy = claim.group.map_or(UnreadyPolicy::Fail, |it| it.spec.routing.unready_policy);
                 (policy == UnreadyPolicy::Fail).then(|| Target::Unavailable(why.clone()))
             }
-            Made::Baseline => Some(Target::Backend(self.index.baseline(&one.at))),
         }
     }
 
@@ -309,13 +306,30 @@ impl<'a> Work<'a> {
     }
 }
 
+/// Nobody answers where several sandboxes would. Their names are noted for each baseline.
+fn conflict<'c, 'o: 'c, 'a: 'o>(
+    at: &ServicePort,
+    several: impl Iterator<Item = &'c (&'a Sandbox, &'o Override<'a>)>,
+    conflicts: &mut BTreeMap<String, BTreeSet<String>>,
+) -> Target {
+    let mut names = Vec::new();
+    for (sandbox, one) in several {
+        let name = keys::full_name(*sandbox);
+        let baseline = format!("{}/{}", at.namespace(), one.baseline);
+        conflicts.entry(baseline).or_default().insert(name.clone());
+        names.push(name);
+    }
+    let message = format!("{} are all in this group and override {at}", names.join(" and "));
+    Target::Unavailable(Unavailable::conflict(message).into())
+}
+
 /// What a digest says of a target: who, but not where.
 fn line(at: &ServicePort, key: &Key, target: &Target) -> String {
     let name = target.name().to_str().unwrap_or_default();
     let mut line = String::with_capacity(64);
     // Writing to a text does not fail.
     let _ = match target {
-        Target::Backend(_) => write!(line, "{at} {} {name}", key.as_str()),
+        Target::Backend(_) | Target::Virtual(_) => write!(line, "{at} {} {name}", key.as_str()),
         Target::Unavailable(why) => {
             let error = why.error().to_str().unwrap_or_default();
             write!(line, "{at} {} {name} {error}", key.as_str())

@@ -11,6 +11,7 @@ use sandbox_router::table::{
 use super::{ByName, Objects, index::Index};
 use crate::api::{
     DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec, Sandbox,
+    VirtualStatus,
 };
 
 /// Who answers a port of a Service under a sandbox's key.
@@ -33,8 +34,13 @@ pub(super) enum Made {
     Ready(Target),
     /// Nobody yet.
     Unready(Arc<Unavailable>),
-    /// The baseline, but the key is known.
-    Baseline,
+}
+
+impl Override<'_> {
+    /// Whether the baseline answers, and the key is only known.
+    pub(super) fn is_virtual(&self) -> bool {
+        matches!(self.made, Made::Ready(Target::Virtual(_)))
+    }
 }
 
 /// What each sandbox overrides, by namespace and name.
@@ -87,17 +93,23 @@ fn of_sandbox<'a>(
         of_local(sandbox, local, index, &mut all);
     }
     for one in &status.virtuals {
-        let Some(spec) = sandbox.spec.virtuals.iter().find(|it| it.name == one.name) else { continue };
-        for (service, port) in one.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port)))
-        {
-            let Some(at) = service_port(name(sandbox).0, &service.service, port.port) else { continue };
-            if all.iter().all(|it| it.at != at) {
-                let (baseline, service) = (spec.workload.name.as_str(), Some(service.service.as_str()));
-                all.push(Override { at, baseline, made: Made::Baseline, service, rule: None });
-            }
+        if let Some(spec) = sandbox.spec.virtuals.iter().find(|it| it.name == one.name) {
+            of_virtual(sandbox, &spec.workload.name, one, &mut all);
         }
     }
     all
+}
+
+/// Where a fork or a local workload of the same sandbox answers, there is nothing virtual.
+fn of_virtual<'a>(sandbox: &Sandbox, baseline: &'a str, one: &'a VirtualStatus, all: &mut Vec<Override<'a>>) {
+    let (namespace, own) = name(sandbox);
+    for (service, port) in one.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port))) {
+        let Some(at) = service_port(namespace, &service.service, port.port) else { continue };
+        if all.iter().all(|it| it.at != at) {
+            let made = Made::Ready(Target::virtual_of(namespace, own));
+            all.push(Override { at, baseline, made, service: Some(&service.service), rule: None });
+        }
+    }
 }
 
 fn of_fork<'a>(
@@ -174,7 +186,7 @@ fn target(local: &LocalWorkload, mapping: &Mapping, fork: Option<&Override<'_>>)
 fn otherwise(local: &LocalWorkload, fork: Option<&Override<'_>>) -> Otherwise {
     let backend = fork.and_then(|it| match &it.made {
         Made::Ready(target) => target.backend().cloned(),
-        Made::Unready(_) | Made::Baseline => None,
+        Made::Unready(_) => None,
     });
     match (local.spec.disconnect_policy, backend) {
         (DisconnectPolicy::Fork, Some(backend)) => Otherwise::Fork(backend),
