@@ -21,11 +21,29 @@ pub fn routing_key(uid: &str) -> String {
 
 /// A digest of a text, in hexadecimal.
 pub fn sha256(text: &str) -> String {
-    let hash = Sha256::digest(text.as_bytes());
-    hash.iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|half| char::from(b"0123456789abcdef"[usize::from(half)]))
-        .collect()
+    hexadecimal(&Sha256::digest(text.as_bytes()))
+}
+
+/// The first 16 characters of the digest of a text that has these lines.
+pub(crate) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for (at, line) in lines.into_iter().enumerate() {
+        if at > 0 {
+            hash.update(b"\n");
+        }
+        hash.update(line.as_bytes());
+    }
+    hexadecimal(&hash.finalize()[..8])
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for half in [byte >> 4, byte & 15] {
+            text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
+        }
+    }
+    text
 }
 
 /// `<begin>-<sandbox>-<hash>` of at most `longest` characters. The hash is of the parts, so that two long names that begin
@@ -82,6 +100,14 @@ mod tests {
     fn a_key_is_the_first_bits_of_the_hash() {
         assert_eq!(sha256("")[..17], *"e3b0c44298fc1c149");
         assert_eq!(routing_key(""), "werc8gmrzge19");
+    }
+
+    #[test]
+    fn lines_have_the_digest_of_the_text_that_they_are() {
+        for text in ["", "shop/cart:80 k1 fork/shop/pr-1", "a\nb\n\nc"] {
+            assert_eq!(of_lines(text.split('\n')), sha256(text)[..16], "{text:?}");
+        }
+        assert_eq!(of_lines([]), sha256("")[..16]);
     }
 
     #[test]

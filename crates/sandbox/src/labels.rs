@@ -1,6 +1,6 @@
 //! Labels, and who is selected by them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, str::Chars};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
@@ -10,29 +10,29 @@ pub type Labels = BTreeMap<String, String>;
 /// `*` stands for any run of characters, `?` for exactly one, and everything else for itself. Selectors of EKS and the
 /// values of a group's match are written so.
 pub fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
+    let (mut pattern, mut text) = (pattern.chars(), text.chars());
     // Where to resume when the run of the last star has to grow by one.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p + 1, t));
-                p += 1;
+    let mut star: Option<(Chars<'_>, Chars<'_>)> = None;
+    loop {
+        match (pattern.clone().next(), text.clone().next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                pattern.next();
+                star = Some((pattern.clone(), text.clone()));
             }
-            Some(one) if *one == '?' || *one == text[t] => {
-                p += 1;
-                t += 1;
+            (Some(one), Some(other)) if one == '?' || one == other => {
+                pattern.next();
+                text.next();
             }
             _ => {
-                let Some((after, run)) = star else { return false };
-                p = after;
-                t = run + 1;
-                star = Some((after, t));
+                let Some((after, run)) = &mut star else { return false };
+                if run.next().is_none() {
+                    return false;
+                }
+                (pattern, text) = (after.clone(), run.clone());
             }
         }
     }
-    pattern[p..].iter().all(|one| *one == '*')
 }
 
 /// Whether all of `wanted` are there. Of nothing wanted, nothing is selected: that is what a Service means by it.

@@ -54,7 +54,7 @@ pub struct Found<'a> {
 }
 
 /// What route groups ask for beside the usual places.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Places {
     /// Headers whose value is the key.
     pub headers: Vec<HeaderName>,

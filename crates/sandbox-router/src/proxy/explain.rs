@@ -49,6 +49,10 @@ fn decision(table: &Table, route: &Route, asked: Asked<'_>) -> Value {
         Some((key, source)) => {
             let place = place(*source);
             match route.target(key) {
+                Some(target @ Target::Virtual(_)) => {
+                    let why = format!("the key {key} in {place} is known here, and the baseline answers");
+                    (Some(target), why)
+                }
                 Some(target) => (Some(target), format!("the key {key} in {place} has a route here")),
                 None if table.knows(key) => {
                     let why = format!("the key {key} in {place} overrides other services, not this one");
@@ -60,7 +64,7 @@ fn decision(table: &Table, route: &Route, asked: Asked<'_>) -> Value {
     };
     let (name, to) = match target {
         None => (route.baseline().name(), json!(route.baseline().addresses())),
-        Some(target) => (target.name(), shown(target)),
+        Some(target) => (target.name(), shown(route, target)),
     };
     json!({
         "service": route.service(),
@@ -73,8 +77,9 @@ fn decision(table: &Table, route: &Route, asked: Asked<'_>) -> Value {
     })
 }
 
-fn shown(target: &Target) -> Value {
+fn shown(route: &Route, target: &Target) -> Value {
     match target {
+        Target::Virtual(_) => json!(route.baseline().addresses()),
         Target::Backend(backend) => json!(backend.addresses()),
         Target::Local(local) => json!(local.as_ref()),
         Target::Unavailable(it) => {

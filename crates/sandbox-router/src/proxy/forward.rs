@@ -119,22 +119,24 @@ async fn send(
     request: &mut Request<Body>,
 ) -> Result<Response<Answer>, Trouble> {
     let upgrades = prepare(caller, route, decision.inject.as_ref(), request);
-    // What is rare is in a box: every request would have to carry the room for it.
-    match &decision.to {
-        To::Baseline(backend) | To::Override(Target::Backend(backend)) if upgrades => {
-            Box::pin(upgrade::to_pods(caller, backend, take(request))).await
-        }
-        To::Baseline(backend) | To::Override(Target::Backend(backend)) => {
-            upstream::send(&caller.worker, backend, request).await
-        }
+    let backend = match &decision.to {
+        To::Baseline(backend) | To::Override(Target::Backend(backend)) => backend,
+        // In all but its name the answer is the baseline's.
+        To::Override(Target::Virtual(_)) => route.baseline(),
         To::Override(Target::Unavailable(it)) => {
             let mut refusal = Refusal::unavailable("unavailable", it.message());
             refusal.error = it.error().clone();
-            Err(refusal.into())
+            return Err(refusal.into());
         }
+        // What is rare is in a box: every request would have to carry the room for it.
         To::Override(Target::Local(it)) => {
-            Box::pin(local::send(caller, route, it, take(request), upgrades)).await
+            return Box::pin(local::send(caller, route, it, take(request), upgrades)).await;
         }
+    };
+    if upgrades {
+        Box::pin(upgrade::to_pods(caller, backend, take(request))).await
+    } else {
+        upstream::send(&caller.worker, backend, request).await
     }
 }
 

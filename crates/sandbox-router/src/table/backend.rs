@@ -1,6 +1,7 @@
 //! What answers at addresses, and what does not answer at all.
 
 use std::{
+    hash::{Hash, Hasher},
     net::SocketAddr,
     sync::{
         Arc,
@@ -21,13 +22,15 @@ pub enum Kind {
     Fork,
     /// A process on somebody's desk.
     Local,
+    /// The service as it is, for a sandbox that asked to be told apart.
+    Virtual,
     /// Nothing; the router answers.
     Unavailable,
 }
 
 impl Kind {
     /// All of them, in order.
-    pub const ALL: [Self; 4] = [Self::Baseline, Self::Fork, Self::Local, Self::Unavailable];
+    pub const ALL: [Self; 5] = [Self::Baseline, Self::Fork, Self::Local, Self::Virtual, Self::Unavailable];
 
     /// The word for it.
     pub const fn word(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Kind {
             Self::Baseline => "baseline",
             Self::Fork => "fork",
             Self::Local => "local",
+            Self::Virtual => "virtual",
             Self::Unavailable => "unavailable",
         }
     }
@@ -113,6 +117,13 @@ impl Backend {
     }
 }
 
+impl Hash for Backend {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { kind, name, addresses, next: _ } = self;
+        (kind, name, addresses).hash(state);
+    }
+}
+
 impl Serialize for Backend {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (text(&self.name), &self.addresses).serialize(serializer)
@@ -120,7 +131,7 @@ impl Serialize for Backend {
 }
 
 /// Nothing answers; the router says why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Unavailable {
     name: HeaderValue,
     error: HeaderValue,
@@ -168,7 +179,7 @@ impl Serialize for Unavailable {
 
 /// Names are those of Kubernetes objects, which are always fit for a header; anything else is not shown.
 pub(super) fn route_name(parts: &[&str]) -> HeaderValue {
-    HeaderValue::from_str(&parts.join("/")).unwrap_or(HeaderValue::from_static("unnamed"))
+    HeaderValue::try_from(parts.join("/")).unwrap_or(HeaderValue::from_static("unnamed"))
 }
 
 /// A header's value as text.

@@ -2,11 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io,
+    hash::{Hash as _, Hasher},
     sync::Arc,
 };
 
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -17,11 +16,10 @@ use super::{
 };
 
 /// Takes the parts of a table in any order.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Hash)]
 pub struct Builder {
     routes: BTreeMap<ServicePort, Route>,
     previews: BTreeMap<String, Preview>,
-    #[serde(serialize_with = "pairs")]
     rules: BTreeMap<Workload, Vec<Rule>>,
 }
 
@@ -55,6 +53,12 @@ impl Builder {
         self
     }
 
+    /// The same of several keys.
+    pub fn rules(&mut self, of: Workload, rules: Vec<Rule>) -> &mut Self {
+        self.rules.entry(of).or_default().extend(rules);
+        self
+    }
+
     /// The table. Of two routes with the same listener the first in the order of services has it: the others are
     /// reached by their names.
     pub fn build(mut self) -> Table {
@@ -80,34 +84,33 @@ impl Builder {
 
 /// The first bytes of a hash over everything, in order.
 fn revision(parts: &Builder) -> Revision {
-    let mut hasher = Hasher(Sha256::new());
-    // A hasher takes everything, and no name here can fail to be text.
-    if let Err(error) = serde_json::to_writer(io::BufWriter::new(&mut hasher), parts) {
-        tracing::error!(%error, "the revision of a table is not of all of it");
-    }
-    let hash = hasher.0.finalize();
-    let mut first = [0; 8];
-    first.copy_from_slice(&hash[..8]);
-    Revision(u64::from_be_bytes(first))
+    let mut fingerprint = Fingerprint::default();
+    parts.hash(&mut fingerprint);
+    Revision(fingerprint.finish())
 }
 
-struct Hasher(Sha256);
-
-impl io::Write for Hasher {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// A hash that is the same in every process and on every machine that routers run on: those of the standard library are
+/// not meant to be, and the words of a table are too many to be written as JSON for it each time.
+#[derive(Default)]
+struct Fingerprint {
+    hash: Sha256,
+    /// Most parts are a few bytes.
+    waiting: Vec<u8>,
 }
 
-/// JSON has no keys of several parts.
-fn pairs<S: serde::Serializer>(
-    rules: &BTreeMap<Workload, Vec<Rule>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(rules)
+impl Hasher for Fingerprint {
+    fn write(&mut self, bytes: &[u8]) {
+        self.waiting.extend_from_slice(bytes);
+        if self.waiting.len() >= 4096 {
+            self.hash.update(&self.waiting);
+            self.waiting.clear();
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let hash = self.hash.clone().chain_update(&self.waiting).finalize();
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash[..8]);
+        u64::from_be_bytes(first)
+    }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::route::{Key, ServicePort};
 
 /// A host name whose requests get a key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Preview {
     service: ServicePort,
     key: Key,

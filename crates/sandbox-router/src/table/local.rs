@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::backend::{AppProtocol, Backend, route_name, text};
 
 /// A port of a local workload.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Hash, Serialize)]
 pub struct Local {
     #[serde(serialize_with = "as_text")]
     name: HeaderValue,
@@ -22,7 +22,7 @@ pub struct Local {
 }
 
 /// The router that holds the session of a local workload. All routers have the same table; each one knows its own name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Gateway {
     /// Of the router.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct Gateway {
 }
 
 /// Whether the local process answers alone, or may leave a request to what it stands before.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum When {
     /// It answers.
     #[default]
@@ -43,7 +43,7 @@ pub enum When {
 }
 
 /// What answers while the local process is not connected, and for requests that it lets fall through.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Hash, Default)]
 pub enum Otherwise {
     /// Nobody: an answer with the error says so. A request that falls through goes to the baseline.
     #[default]

@@ -4,22 +4,23 @@ use std::{
     borrow::Borrow,
     collections::{BTreeMap, HashMap},
     fmt,
+    hash::{Hash, Hasher},
     sync::{Arc, OnceLock},
 };
 
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
-    backend::{AppProtocol, Backend, Kind, Unavailable},
+    backend::{AppProtocol, Backend, Kind, Unavailable, route_name, text},
     local::Local,
     meter::Meter,
 };
 use crate::key::{Places, is_key};
 
-/// A routing key: a label of a host name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct Key(Box<str>);
+/// A routing key: a label of a host name. Shared, because every route that it overrides has it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key(Arc<str>);
 
 impl Key {
     /// `None` if the text cannot be a key.
@@ -39,11 +40,17 @@ impl Borrow<str> for Key {
     }
 }
 
-/// A port of a service.
+impl Serialize for Key {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// A port of a service. Its names are shared: it is copied wherever a key overrides it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServicePort {
-    namespace: Box<str>,
-    name: Box<str>,
+    namespace: Arc<str>,
+    name: Arc<str>,
     port: u16,
 }
 
@@ -83,22 +90,29 @@ impl Serialize for ServicePort {
 }
 
 /// What answers requests with a key.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Hash)]
 pub enum Target {
     /// Pods.
     Backend(Arc<Backend>),
     /// A process on somebody's desk.
     Local(Arc<Local>),
+    /// The service as it is, under the name of a sandbox: its pods are those of [`Route::baseline`].
+    Virtual(HeaderValue),
     /// Nothing does.
     Unavailable(Arc<Unavailable>),
 }
 
 impl Target {
-    /// The pods, if it is pods that answer.
+    /// The service as it is, for the requests of a sandbox.
+    pub fn virtual_of(namespace: &str, sandbox: &str) -> Self {
+        Self::Virtual(route_name(&["virtual", namespace, sandbox]))
+    }
+
+    /// The pods, if it is pods of its own that answer.
     pub fn backend(&self) -> Option<&Arc<Backend>> {
         match self {
             Self::Backend(backend) => Some(backend),
-            Self::Local(_) | Self::Unavailable(_) => None,
+            Self::Local(_) | Self::Virtual(_) | Self::Unavailable(_) => None,
         }
     }
 
@@ -107,15 +121,17 @@ impl Target {
         match self {
             Self::Backend(backend) => backend.kind(),
             Self::Local(_) => Kind::Local,
+            Self::Virtual(_) => Kind::Virtual,
             Self::Unavailable(_) => Kind::Unavailable,
         }
     }
 
     /// Its name in `x-sandbox-route`.
-    pub fn name(&self) -> &http::HeaderValue {
+    pub fn name(&self) -> &HeaderValue {
         match self {
             Self::Backend(backend) => backend.name(),
             Self::Local(local) => local.name(),
+            Self::Virtual(name) => name,
             Self::Unavailable(unavailable) => unavailable.name(),
         }
     }
@@ -129,6 +145,7 @@ impl Serialize for Target {
             Self::Unavailable(it) => {
                 serializer.serialize_newtype_variant("Target", 2, "unavailable", it.as_ref())
             }
+            Self::Virtual(name) => serializer.serialize_newtype_variant("Target", 3, "virtual", text(name)),
         }
     }
 }
@@ -218,7 +235,7 @@ impl Route {
         &self.baseline
     }
 
-    /// Who answers requests with a key, if anybody else than the baseline does.
+    /// Who answers requests with a key, if the key is known here.
     pub fn target(&self, key: &str) -> Option<&Target> {
         self.overrides.get(key)
     }
@@ -239,6 +256,17 @@ impl Route {
     }
 }
 
+/// What a revision is made of; the meter is no part of it.
+impl Hash for Route {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { service, listen, protocol, places, baseline, overrides, meter: _ } = self;
+        (service, listen, protocol, places, baseline).hash(state);
+        let mut overrides = overrides.iter().collect::<Vec<_>>();
+        overrides.sort_unstable_by_key(|(key, _)| *key);
+        overrides.hash(state);
+    }
+}
+
 impl Serialize for Route {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut route = serializer.serialize_struct("Route", 7)?;
@@ -249,7 +277,7 @@ impl Serialize for Route {
         route.serialize_field("headers", &headers)?;
         route.serialize_field("queries", &self.places.queries)?;
         route.serialize_field("baseline", self.baseline.as_ref())?;
-        // In order: this is what the revision is made of.
+        // In order, for people.
         route.serialize_field("overrides", &self.overrides.iter().collect::<BTreeMap<_, _>>())?;
         route.end()
     }

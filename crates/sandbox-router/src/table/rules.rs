@@ -17,7 +17,7 @@ pub struct Workload {
 }
 
 /// One key under which somebody else than a workload itself does its work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// The key.
@@ -29,7 +29,7 @@ pub struct Rule {
 }
 
 /// One port of a workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Mapping {
     /// Of the workload's container.
@@ -39,7 +39,7 @@ pub struct Mapping {
 }
 
 /// Who serves a port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Destination {
     /// Its name or address.

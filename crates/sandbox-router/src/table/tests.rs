@@ -120,6 +120,7 @@ fn addresses_of_all_targets_are_known() {
 #[case::other_address(|mut route: Route| { route.set(key("k1"), fork("pr-1", 4)); route })]
 #[case::other_sandbox(|mut route: Route| { route.set(key("k1"), fork("pr-2", 3)); route })]
 #[case::other_key(|mut route: Route| { route.set(key("k2"), fork("pr-1", 3)); route })]
+#[case::virtual_of(|mut route: Route| { route.set(key("k1"), Target::virtual_of("shop", "pr-1")); route })]
 #[case::conflict(|mut route: Route| {
     route.set(key("k1"), Target::Unavailable(Arc::new(Unavailable::conflict("two")))); route
 })]

@@ -20,4 +20,5 @@ mod passthrough;
 mod pool;
 mod previews;
 mod support;
+mod virtuals;
 mod websocket;

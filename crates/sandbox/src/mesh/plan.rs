@@ -113,7 +113,8 @@ impl Plan {
         match group.spec.routing.mode {
             RoutingMode::GatewayApi => true,
             RoutingMode::Auto => {
-                let has_router = |it: &RouterSeen| own.services.contains_key(&it.namespace);
+                let has_router =
+                    |it: &RouterSeen| own.services().any(|(namespace, _)| namespace == it.namespace);
                 self.seen.is_live() && !routers.iter().any(has_router)
             }
             RoutingMode::Router | RoutingMode::Explicit => false,
@@ -178,10 +179,8 @@ impl Plan {
         if own.routes == 0 {
             return Finding::yes(kind, reasons::NONE, "there is nothing to route");
         }
-        let services =
-            own.services.iter().flat_map(|(namespace, all)| all.iter().map(move |it| (namespace, it)));
-        for (namespace, service) in services {
-            let at = (namespace.clone(), service.clone());
+        for (namespace, service) in own.services() {
+            let at = (namespace.to_owned(), service.to_owned());
             if let Some(theirs) = self.foreign.get(&at) {
                 let why = format!(
                     "HTTPRoute {namespace}/{theirs}, which is somebody else's, leads from Service {service} already; \
@@ -238,7 +237,9 @@ fn member(path: &str) -> Option<Owner> {
 
 /// Brings the routes of a sandbox or a group under its key.
 fn add(ports: &mut BTreeMap<(Name, u16), Port>, own: &Own, headers: &[String]) {
-    for (at, service) in &own.backends {
+    // Where the Service itself answers, the route for everybody else leads there already.
+    let others = own.backends.iter().filter(|(at, service)| service.as_deref() != Some(at.name()));
+    for (at, service) in others {
         let name = (at.namespace().to_owned(), at.name().to_owned());
         let port = ports.entry((name, at.port())).or_insert_with(|| Port {
             namespace: at.namespace().to_owned(),

@@ -6,7 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::{self as k8s, Service},
+    discovery::v1::EndpointSlice,
+};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use sandbox_router::table::{AppProtocol, Backend, Route, ServicePort};
@@ -32,25 +35,28 @@ pub(super) struct Index<'a> {
     slices: ByName<'a, Vec<&'a EndpointSlice>>,
     /// Namespaces whose Services all go through the router.
     routed: HashSet<&'a str>,
+    /// The namespaces that have Services here.
+    pub(super) namespaces: BTreeSet<&'a str>,
+    /// Every port of a Service at which the router listens, in the order of their names.
+    pub(super) listeners: Vec<(Named<'a>, u16, u16)>,
     scope: Option<&'a str>,
 }
 
 impl<'a> Index<'a> {
     pub(super) fn new(objects: &Objects<'a>) -> Self {
         let mut index = Self {
-            services: HashMap::new(),
+            services: HashMap::with_capacity(objects.services.len()),
             keepers: HashMap::new(),
-            slices: HashMap::new(),
+            slices: HashMap::with_capacity(objects.slices.len()),
             routed: HashSet::new(),
+            namespaces: BTreeSet::new(),
+            listeners: Vec::new(),
             scope: objects.scope,
         };
         for service in &objects.services {
-            let (namespace, name) = key(service.metadata.namespace.as_ref(), service.metadata.name.as_ref());
-            index.services.insert((namespace, name), service);
-            if let Some(of) = service.labels().get(names::BASE_OF_LABEL) {
-                index.keepers.insert((namespace, of.as_str()), name);
-            }
+            index.add(service);
         }
+        index.listeners.sort_unstable();
         for slice in &objects.slices {
             if let Some(service) = slice.labels().get("kubernetes.io/service-name") {
                 let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
@@ -62,9 +68,19 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The namespaces that have Services here.
-    pub(super) fn namespaces(&self) -> impl Iterator<Item = &'a str> {
-        self.services.keys().map(|(namespace, _)| *namespace).collect::<BTreeSet<_>>().into_iter()
+    /// All that is asked of every Service is asked at once: there are thousands, and none is near another in memory.
+    fn add(&mut self, service: &'a Service) {
+        let (namespace, name) = key(service.metadata.namespace.as_ref(), service.metadata.name.as_ref());
+        self.services.insert((namespace, name), service);
+        self.namespaces.insert(namespace);
+        if let Some(of) = service.labels().get(names::BASE_OF_LABEL) {
+            self.keepers.insert((namespace, of.as_str()), name);
+        }
+        if self.is_in_scope(namespace) && !service.annotations().is_empty() {
+            let named = Named { namespace, name };
+            let ports = listening(service).into_iter().map(|(port, listen)| (named, port, listen));
+            self.listeners.extend(ports);
+        }
     }
 
     pub(super) fn is_in_scope(&self, namespace: &str) -> bool {
@@ -86,32 +102,18 @@ impl<'a> Index<'a> {
         })
     }
 
-    /// Every port of a Service at which the router listens, in the order of their names.
-    pub(super) fn listeners(&self) -> Vec<(Named<'a>, u16, u16)> {
-        let in_scope = self.services.iter().filter(|((namespace, _), _)| self.is_in_scope(namespace));
-        let mut all: Vec<_> = in_scope
-            .flat_map(|((namespace, name), service)| {
-                let named = Named { namespace, name };
-                listening(service).into_iter().map(move |(port, listen)| (named, port, listen))
-            })
-            .collect();
-        all.sort_unstable();
-        all
-    }
-
     /// The route of a Service's port, without overrides.
     pub(super) fn route(&self, at: &ServicePort) -> Route {
-        let port = self.port(at.namespace(), at.name(), at.port());
-        let protocol = port.and_then(|it| it.app_protocol.as_deref().map(speaks));
-        Route::new(at.clone(), self.baseline(at)).speaks(protocol.unwrap_or_default())
+        let port = self.port(at);
+        let protocol = port.as_ref().and_then(|it| it.app_protocol.as_deref().map(speaks));
+        Route::new(at.clone(), self.baseline(at, port)).speaks(protocol.unwrap_or_default())
     }
 
     /// Who answers a port of a Service without a key.
-    pub(super) fn baseline(&self, at: &ServicePort) -> Arc<Backend> {
+    fn baseline(&self, at: &ServicePort, port: Option<k8s::ServicePort>) -> Arc<Backend> {
         let (namespace, name) = (at.namespace(), at.name());
         let Some(service) = self.service(namespace, name) else { return Backend::baseline([]) };
-        let port = self.port(namespace, name, at.port());
-        let port = port.map(|it| it.name.clone().unwrap_or_default()).unwrap_or_default();
+        let port = port.and_then(|it| it.name).unwrap_or_default();
         let keeper = self.keepers.get(&(namespace, name));
         let kept = keeper.map(|it| self.addresses(namespace, it, &port)).unwrap_or_default();
         // The endpoints of a Service that was taken over are the routers, and they may be so before the Service tells.
@@ -122,29 +124,28 @@ impl<'a> Index<'a> {
     }
 
     /// The port of a Service, as it was before the router took over.
-    fn port(
-        &self,
-        namespace: &str,
-        name: &str,
-        port: u16,
-    ) -> Option<k8s_openapi::api::core::v1::ServicePort> {
-        let service = self.service(namespace, name)?;
-        original(service).ports.into_iter().find(|it| it.port == i32::from(port))
+    fn port(&self, at: &ServicePort) -> Option<k8s::ServicePort> {
+        let service = self.service(at.namespace(), at.name())?;
+        original(service).ports.into_iter().find(|it| it.port == i32::from(at.port()))
     }
 
     /// The name of a Service's port; `None` if it does not exist or carries no TCP.
-    pub(super) fn port_name(&self, namespace: &str, name: &str, port: i32) -> Option<String> {
+    pub(super) fn port_name(&self, namespace: &str, name: &str, port: i32) -> Option<&'a str> {
         let service = self.service(namespace, name)?;
         let ports = service.spec.as_ref()?.ports.as_ref()?;
         let found = ports.iter().find(|it| it.port == port)?;
         let is_tcp = found.protocol.as_deref().is_none_or(|it| it == "TCP");
-        is_tcp.then(|| found.name.clone().unwrap_or_default())
+        is_tcp.then(|| found.name.as_deref().unwrap_or_default())
     }
 
     /// The addresses behind a port of a Service that can take requests.
     pub(super) fn addresses(&self, namespace: &str, name: &str, port: &str) -> Vec<SocketAddr> {
-        let slices = self.slices.get(&(namespace, name)).into_iter().flatten();
-        slices.flat_map(|slice| ready(slice, port)).collect()
+        let slices = self.slices.get(&(namespace, name)).map_or(&[][..], Vec::as_slice);
+        let mut found = Vec::with_capacity(slices.iter().map(|it| it.endpoints.len()).sum());
+        for slice in slices {
+            ready(slice, port, &mut found);
+        }
+        found
     }
 }
 
@@ -169,22 +170,24 @@ fn listening(service: &Service) -> Vec<(u16, u16)> {
         return Vec::new();
     }
     let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
-    let one = |port: &k8s_openapi::api::core::v1::ServicePort| match port.target_port {
+    let one = |port: &k8s::ServicePort| match port.target_port {
         Some(IntOrString::Int(listen)) => Some((u16::try_from(port.port).ok()?, u16::try_from(listen).ok()?)),
         _ => None,
     };
     ports.filter_map(one).collect()
 }
 
-fn ready(slice: &EndpointSlice, port: &str) -> Vec<SocketAddr> {
+fn ready(slice: &EndpointSlice, port: &str, found: &mut Vec<SocketAddr>) {
     let ports = slice.ports.iter().flatten().filter(|it| it.name.as_deref().unwrap_or_default() == port);
-    let ports: Vec<u16> = ports.filter_map(|it| u16::try_from(it.port?).ok()).collect();
+    let ports = ports.filter_map(|it| u16::try_from(it.port?).ok());
     let endpoints = slice.endpoints.iter().filter(|it| {
         // Nothing said means ready.
         it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true)
     });
     let addresses = endpoints.flat_map(|it| it.addresses.iter()).filter_map(|it| it.parse::<IpAddr>().ok());
-    addresses.flat_map(|ip| ports.iter().map(move |port| SocketAddr::new(ip, *port))).collect()
+    for ip in addresses {
+        found.extend(ports.clone().map(|port| SocketAddr::new(ip, port)));
+    }
 }
 
 /// What a Service says of its port. What is not known is looked at when it comes.

@@ -85,15 +85,18 @@ pub(super) fn claims<'a>(objects: &Objects<'a>) -> Vec<Claim<'a>> {
     all.sort_by(|(one, claim), (other, against)| {
         (one.is_none(), one, &claim.owner).cmp(&(other.is_none(), other, &against.owner))
     });
-    let mut taken: HashMap<String, Owner> = HashMap::new();
-    let mut claims: Vec<_> = all.into_iter().map(|(_, claim)| claim).collect();
-    for claim in claims.iter_mut().filter(|it| !it.deleting && !it.key.is_empty()) {
-        match taken.get(&claim.key) {
-            Some(older) => claim.older = Some(older.clone()),
-            None => drop(taken.insert(claim.key.clone(), claim.owner.clone())),
+    let mut taken: HashMap<&str, &Owner> = HashMap::with_capacity(all.len());
+    let mut lost = Vec::new();
+    for (at, (_, claim)) in all.iter().enumerate().filter(|(_, (_, it))| !it.deleting && !it.key.is_empty()) {
+        match taken.get(claim.key.as_str()) {
+            Some(older) => lost.push((at, (*older).clone())),
+            None => drop(taken.insert(&claim.key, &claim.owner)),
         }
     }
-    claims
+    for (at, older) in lost {
+        all[at].1.older = Some(older);
+    }
+    all.into_iter().map(|(_, claim)| claim).collect()
 }
 
 fn of_sandbox(sandbox: &Sandbox) -> Claim<'_> {

@@ -20,7 +20,10 @@ pub fn members<'a>(
             && is_in_reach(group, sandbox.metadata.namespace.as_deref(), namespaces)
     };
     let mut members: Vec<_> = sandboxes.iter().filter(belongs).copied().collect();
-    members.sort_by_key(|it| (it.metadata.namespace.clone(), it.metadata.name.clone()));
+    members.sort_by(|one, other| {
+        let (one, other) = (&one.metadata, &other.metadata);
+        (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
+    });
     members
 }
 

@@ -14,13 +14,16 @@ mod programmed;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Write as _,
+};
 
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
     discovery::v1::EndpointSlice,
 };
-use sandbox_router::table::{Builder, Key, Route, ServicePort, Table, Target, Unavailable};
+use sandbox_router::table::{Builder, Key, Route, Rule, ServicePort, Table, Target, Unavailable};
 
 use self::{
     index::Index,
@@ -29,7 +32,7 @@ use self::{
 };
 use crate::{
     api::{Conflict, LocalWorkload, RouteGroup, Sandbox, UnreadyPolicy},
-    digest::sha256,
+    digest::of_lines,
 };
 
 pub use self::{
@@ -85,11 +88,9 @@ pub struct Own {
     pub routes: usize,
     /// Routes whose fork has no pod that is ready, as `namespace/service:port`.
     pub unready: Vec<String>,
-    /// The Services that are overridden, by namespace.
-    pub services: BTreeMap<String, BTreeSet<String>>,
-    /// The Service that answers under the key for a port, by that port; none where nobody does. For those who send requests to
-    /// Services and not to pods.
-    pub backends: BTreeMap<ServicePort, Option<String>>,
+    /// The ports that are overridden, in order, each with the Service that answers under the key; none where nobody does. For
+    /// those who send requests to Services and not to pods.
+    pub backends: Vec<(ServicePort, Option<String>)>,
     /// Services whose traffic should go to the router and does not yet, as `namespace/name`.
     pub waiting: Vec<String>,
     /// Endpoints whose Service does not exist.
@@ -98,6 +99,16 @@ pub struct Own {
     pub hosts: BTreeMap<String, String>,
     /// A digest of its own routes.
     pub digest: String,
+}
+
+impl Own {
+    /// The namespaces and names of the Services that are overridden, in order.
+    pub fn services(&self) -> impl Iterator<Item = (&str, &str)> {
+        let same = |(one, _): &(ServicePort, _), (other, _): &(ServicePort, _)| {
+            (one.namespace(), one.name()) == (other.namespace(), other.name())
+        };
+        self.backends.chunk_by(same).map(|of_one| (of_one[0].0.namespace(), of_one[0].0.name()))
+    }
 }
 
 /// Makes the table.
@@ -114,6 +125,7 @@ pub fn routes(objects: &Objects<'_>) -> Routes {
         lines: BTreeMap::new(),
         domain: objects.domain,
         labels: BTreeSet::new(),
+        rules: HashMap::new(),
     };
     work.listen();
     let mut owners = BTreeMap::new();
@@ -121,6 +133,7 @@ pub fn routes(objects: &Objects<'_>) -> Routes {
         let own = work.own(&claim, objects, &overrides);
         owners.insert(claim.owner, own);
     }
+    work.told();
     let revisions = work.revisions(objects.scope);
     Routes { table: work.builder.build(), revisions, owners }
 }
@@ -134,12 +147,20 @@ struct Work<'a> {
     domain: Option<&'a str>,
     /// The first parts of the hosts of endpoints.
     labels: BTreeSet<String>,
+    /// For consumers of the queues of each workload.
+    rules: ByName<'a, Vec<Rule>>,
+}
+
+/// What a digest says of one route.
+struct Line {
+    at: ServicePort,
+    text: String,
 }
 
 impl<'a> Work<'a> {
     /// Every Service whose traffic comes to the router has its routes, whether anybody overrides it or not.
     fn listen(&mut self) {
-        for (service, port, listen) in self.index.listeners() {
+        for (service, port, listen) in self.index.listeners.iter().copied() {
             let at = ServicePort::new(service.namespace, service.name, port);
             self.line(service.namespace, format!("{at} at {listen}"));
             let made = self.index.route(&at).listen(listen);
@@ -148,18 +169,21 @@ impl<'a> Work<'a> {
     }
 
     fn line(&mut self, namespace: &str, line: String) {
-        self.lines.entry(namespace.to_owned()).or_default().push(line);
+        match self.lines.get_mut(namespace) {
+            Some(lines) => lines.push(line),
+            None => drop(self.lines.insert(namespace.to_owned(), vec![line])),
+        }
     }
 
     fn revisions(&mut self, scope: Option<&str>) -> BTreeMap<String, String> {
-        let mut namespaces: BTreeSet<_> = self.index.namespaces().collect();
+        let mut namespaces = self.index.namespaces.clone();
         namespaces.extend(scope);
-        let one = |namespace: &&str| {
-            let mut lines = self.lines.get(*namespace).cloned().unwrap_or_default();
+        let mut one = |namespace: &str| {
+            let mut lines = self.lines.remove(namespace).unwrap_or_default();
             lines.sort_unstable();
-            ((*namespace).to_owned(), sha256(&lines.join("\n"))[..16].to_owned())
+            (namespace.to_owned(), of_lines(lines.iter().map(String::as_str)))
         };
-        namespaces.iter().map(one).collect()
+        namespaces.into_iter().map(&mut one).collect()
     }
 
     /// Brings the routes of one sandbox or group into the table.
@@ -175,63 +199,76 @@ impl<'a> Work<'a> {
             ..Own::default()
         };
         let sandboxes = claim.sandbox.map_or(members, |it| vec![it]);
-        let wanted = self.resolve(&sandboxes, claim, overrides, &mut own);
+        let wanted = Self::resolve(&sandboxes, claim, overrides, &mut own);
         let Some(key) = Key::parse(&claim.key).filter(|_| claim.older.is_none() && !claim.deleting) else {
             return own;
         };
-        let mut lines = Vec::new();
-        for (at, (target, service)) in wanted {
-            own.backends.insert(at.clone(), service);
-            self.put(&at, (&key, target), claim, (&mut own, &mut lines));
+        let mut lines = Vec::with_capacity(wanted.len());
+        for (at, target, service) in wanted {
+            own.backends.push((at.clone(), service.map(str::to_owned)));
+            self.put(at, (&key, target), claim, (&mut own, &mut lines));
         }
         self.rules(&sandboxes, &key, overrides, &own);
         self.previews(claim, &key, &mut own, &mut lines);
-        lines.sort_unstable();
-        sha256(&lines.join("\n"))[..16].clone_into(&mut own.digest);
+        self.digest(&key, &mut own, lines);
         own
     }
 
-    /// Who answers under a key, for each port of a Service. Where several sandboxes would, nobody does.
+    /// A revision has one line for all routes that a key has in a namespace, with their digest: the routes themselves are
+    /// several times as many, and would have to be kept and sorted.
+    fn digest(&mut self, key: &Key, own: &mut Own, mut lines: Vec<Line>) {
+        lines.sort_unstable_by(|one, other| one.text.cmp(&other.text));
+        own.digest = of_lines(lines.iter().map(|it| it.text.as_str()));
+        for of_one in lines.chunk_by(|one, other| one.at.namespace() == other.at.namespace()) {
+            let namespace = of_one[0].at.namespace();
+            if !self.index.is_in_scope(namespace) {
+                continue;
+            }
+            let is_all = of_one.len() == lines.len();
+            let some = || of_lines(of_one.iter().map(|it| it.text.as_str()));
+            let line = [key.as_str(), &if is_all { own.digest.clone() } else { some() }].join(" ");
+            self.line(namespace, line);
+        }
+    }
+
+    /// Who answers under a key, for each port of a Service in order. Where several sandboxes would, nobody does.
     fn resolve<'o>(
-        &self,
         sandboxes: &[&'a Sandbox],
         claim: &Claim<'a>,
         overrides: &'o Overrides<'a>,
         own: &mut Own,
-    ) -> BTreeMap<ServicePort, (Target, Option<String>)> {
-        let mut found: BTreeMap<&ServicePort, Vec<(&Sandbox, &'o Override)>> = BTreeMap::new();
-        for sandbox in sandboxes {
-            for one in overrides.of(sandbox) {
-                found.entry(&one.at).or_default().push((*sandbox, one));
+    ) -> Vec<(&'o ServicePort, Target, Option<&'a str>)> {
+        let of = |sandbox: &&'a Sandbox| {
+            let sandbox = *sandbox;
+            overrides.of(sandbox).iter().map(move |it| (sandbox, it))
+        };
+        let mut found: Vec<(&Sandbox, &'o Override<'a>)> = sandboxes.iter().flat_map(of).collect();
+        found.sort_by_key(|(_, it)| &it.at);
+        let mut conflicts = BTreeMap::new();
+        let mut wanted = Vec::with_capacity(found.len());
+        for candidates in found.chunk_by(|(_, one), (_, other)| one.at == other.at) {
+            let at = &candidates[0].1.at;
+            // What is virtual is in nobody's way: it answers where nobody else does.
+            let real = || candidates.iter().filter(|(_, it)| !it.is_virtual());
+            if real().nth(1).is_none() {
+                let calm = candidates.iter().find(|(_, it)| it.is_virtual());
+                let target =
+                    |(_, it): &(_, &'o Override<'a>)| Some((at, Self::target(it, claim, own)?, it.service));
+                wanted.extend(real().chain(calm).find_map(target));
+                continue;
             }
+            wanted.push((at, conflict(at, real(), &mut conflicts), None));
         }
-        let mut conflicts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut wanted = BTreeMap::new();
-        for (at, candidates) in found {
-            let target = match candidates.as_slice() {
-                [(_, only)] => self.target(only, claim, own).map(|it| (it, only.service.clone())),
-                several => {
-                    for (sandbox, one) in several {
-                        let names = conflicts.entry(one.baseline.clone()).or_default();
-                        names.insert(keys::full_name(*sandbox));
-                    }
-                    let names: Vec<_> = several.iter().map(|(it, _)| keys::full_name(*it)).collect();
-                    let message = format!("{} are all in this group and override {at}", names.join(" and "));
-                    Some((Target::Unavailable(Unavailable::conflict(message).into()), None))
-                }
-            };
-            wanted.extend(target.map(|target| (at.clone(), target)));
-        }
-        let conflict = |(baseline, sandboxes): (String, BTreeSet<String>)| Conflict {
+        let told = |(baseline, sandboxes): (String, BTreeSet<String>)| Conflict {
             baseline,
             sandboxes: sandboxes.into_iter().collect(),
         };
-        own.conflicts = conflicts.into_iter().map(conflict).collect();
+        own.conflicts = conflicts.into_iter().map(told).collect();
         wanted
     }
 
     /// Who answers, by what the group wants while a fork is not ready. `None` leaves it to the baseline.
-    fn target(&self, one: &Override, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
+    fn target(one: &Override<'_>, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
         match &one.made {
             Made::Ready(target) => Some(target.clone()),
             Made::Unready(why) => {
@@ -239,7 +276,6 @@ impl<'a> Work<'a> {
                 let policy = claim.group.map_or(UnreadyPolicy::Fail, |it| it.spec.routing.unready_policy);
                 (policy == UnreadyPolicy::Fail).then(|| Target::Unavailable(why.clone()))
             }
-            Made::Baseline => Some(Target::Backend(self.index.baseline(&one.at))),
         }
     }
 
@@ -248,20 +284,17 @@ impl<'a> Work<'a> {
         at: &ServicePort,
         (key, target): (&Key, Target),
         claim: &Claim<'_>,
-        (own, lines): (&mut Own, &mut Vec<String>),
+        (own, lines): (&mut Own, &mut Vec<Line>),
     ) {
         own.routes += 1;
-        own.services.entry(at.namespace().to_owned()).or_default().insert(at.name().to_owned());
         if self.index.is_waiting(at.namespace(), at.name()) {
             own.waiting.push(format!("{}/{}", at.namespace(), at.name()));
             own.waiting.dedup();
         }
-        let line = format!("{at} {} {}", key.as_str(), words(&target));
-        lines.push(line.clone());
+        lines.push(Line { at: at.clone(), text: line(at, key, &target) });
         if !self.index.is_in_scope(at.namespace()) {
             return;
         }
-        self.line(at.namespace(), line);
         let index = self.index;
         let route: &mut Route = self.builder.entry(at.clone(), |at| index.route(&at));
         if let Some(group) = claim.group {
@@ -271,17 +304,41 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What a revision says of a target: who, but not where.
-fn words(target: &Target) -> String {
+/// Nobody answers where several sandboxes would. Their names are noted for each baseline.
+fn conflict<'c, 'o: 'c, 'a: 'o>(
+    at: &ServicePort,
+    several: impl Iterator<Item = &'c (&'a Sandbox, &'o Override<'a>)>,
+    conflicts: &mut BTreeMap<String, BTreeSet<String>>,
+) -> Target {
+    let mut names = Vec::new();
+    for (sandbox, one) in several {
+        let name = keys::full_name(*sandbox);
+        let baseline = format!("{}/{}", at.namespace(), one.baseline);
+        conflicts.entry(baseline).or_default().insert(name.clone());
+        names.push(name);
+    }
+    let message = format!("{} are all in this group and override {at}", names.join(" and "));
+    Target::Unavailable(Unavailable::conflict(message).into())
+}
+
+/// What a digest says of a target: who, but not where.
+fn line(at: &ServicePort, key: &Key, target: &Target) -> String {
     let name = target.name().to_str().unwrap_or_default();
-    match target {
-        Target::Unavailable(why) => format!("{name} {}", why.error().to_str().unwrap_or_default()),
+    let mut line = String::with_capacity(64);
+    // Writing to a text does not fail.
+    let _ = match target {
+        Target::Backend(_) | Target::Virtual(_) => write!(line, "{at} {} {name}", key.as_str()),
+        Target::Unavailable(why) => {
+            let error = why.error().to_str().unwrap_or_default();
+            write!(line, "{at} {} {name} {error}", key.as_str())
+        }
         Target::Local(local) => {
             let gateway = local.gateway().map_or("", |it| it.name.as_str());
-            format!("{name}:{} {:?} at {gateway}", local.port(), local.counts_when())
+            let (port, when) = (local.port(), local.counts_when());
+            write!(line, "{at} {} {name}:{port} {when:?} at {gateway}", key.as_str())
         }
-        Target::Backend(_) => name.to_owned(),
-    }
+    };
+    line
 }
 
 /// By namespace and name.

@@ -11,19 +11,20 @@ use sandbox_router::table::{
 use super::{ByName, Objects, index::Index};
 use crate::api::{
     DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec, Sandbox,
+    VirtualStatus,
 };
 
 /// Who answers a port of a Service under a sandbox's key.
 #[derive(Debug)]
-pub(super) struct Override {
+pub(super) struct Override<'a> {
     pub(super) at: ServicePort,
-    /// The workload that it stands in for, as `namespace/name`.
-    pub(super) baseline: String,
+    /// The workload of the same namespace that it stands in for.
+    pub(super) baseline: &'a str,
     pub(super) made: Made,
     /// The Service that leads there, if one does.
-    pub(super) service: Option<String>,
+    pub(super) service: Option<&'a str>,
     /// Where a consumer of queues finds it: the port of the container, and the Service that leads there.
-    pub(super) rule: Option<(u16, String)>,
+    pub(super) rule: Option<(u16, &'a str)>,
 }
 
 /// Who answers.
@@ -33,13 +34,18 @@ pub(super) enum Made {
     Ready(Target),
     /// Nobody yet.
     Unready(Arc<Unavailable>),
-    /// The baseline, but the key is known.
-    Baseline,
+}
+
+impl Override<'_> {
+    /// Whether the baseline answers, and the key is only known.
+    pub(super) fn is_virtual(&self) -> bool {
+        matches!(self.made, Made::Ready(Target::Virtual(_)))
+    }
 }
 
 /// What each sandbox overrides, by namespace and name.
 pub(super) struct Overrides<'a> {
-    all: ByName<'a, Vec<Override>>,
+    all: ByName<'a, Vec<Override<'a>>>,
 }
 
 impl<'a> Overrides<'a> {
@@ -51,7 +57,7 @@ impl<'a> Overrides<'a> {
                 locals.entry((namespace, local.spec.sandbox_ref.name.as_str())).or_default().push(local);
             }
         }
-        let mut all = HashMap::new();
+        let mut all = HashMap::with_capacity(objects.sandboxes.len());
         for sandbox in &objects.sandboxes {
             let key = name(sandbox);
             let own = locals.get(&key).map_or(&[][..], Vec::as_slice);
@@ -60,7 +66,7 @@ impl<'a> Overrides<'a> {
         Self { all }
     }
 
-    pub(super) fn of(&self, sandbox: &'a Sandbox) -> &[Override] {
+    pub(super) fn of(&self, sandbox: &'a Sandbox) -> &[Override<'a>] {
         self.all.get(&name(sandbox)).map_or(&[], Vec::as_slice)
     }
 }
@@ -70,63 +76,68 @@ fn name(sandbox: &Sandbox) -> (&str, &str) {
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
-fn of_sandbox(sandbox: &Sandbox, locals: &[&LocalWorkload], index: &Index<'_>) -> Vec<Override> {
+fn of_sandbox<'a>(
+    sandbox: &'a Sandbox,
+    locals: &[&'a LocalWorkload],
+    index: &Index<'_>,
+) -> Vec<Override<'a>> {
     let Some(status) = &sandbox.status else { return Vec::new() };
-    let mut all: Vec<Override> = Vec::new();
+    let mut all = Vec::with_capacity(status.forks.len());
     for fork in &status.forks {
         // A fork that the spec no longer has goes away.
         if let Some(spec) = sandbox.spec.forks.iter().find(|it| it.name() == fork.name) {
-            all.extend(of_fork(sandbox, &spec.fork_of.name, fork, index));
+            of_fork(sandbox, &spec.fork_of.name, fork, index, &mut all);
         }
     }
     for local in locals {
         of_local(sandbox, local, index, &mut all);
     }
     for one in &status.virtuals {
-        let Some(spec) = sandbox.spec.virtuals.iter().find(|it| it.name == one.name) else { continue };
-        let baseline = format!("{}/{}", name(sandbox).0, spec.workload.name);
-        for (service, port) in one.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port)))
-        {
-            let Some(at) = service_port(name(sandbox).0, &service.service, port.port) else { continue };
-            if all.iter().all(|it| it.at != at) {
-                let service = Some(service.service.clone());
-                all.push(Override {
-                    at,
-                    baseline: baseline.clone(),
-                    made: Made::Baseline,
-                    service,
-                    rule: None,
-                });
-            }
+        if let Some(spec) = sandbox.spec.virtuals.iter().find(|it| it.name == one.name) {
+            of_virtual(sandbox, &spec.workload.name, one, &mut all);
         }
     }
     all
 }
 
-fn of_fork(sandbox: &Sandbox, baseline: &str, fork: &ForkStatus, index: &Index<'_>) -> Vec<Override> {
+/// Where a fork or a local workload of the same sandbox answers, there is nothing virtual.
+fn of_virtual<'a>(sandbox: &Sandbox, baseline: &'a str, one: &'a VirtualStatus, all: &mut Vec<Override<'a>>) {
     let (namespace, own) = name(sandbox);
-    let mut all = Vec::new();
+    for (service, port) in one.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port))) {
+        let Some(at) = service_port(namespace, &service.service, port.port) else { continue };
+        if all.iter().all(|it| it.at != at) {
+            let made = Made::Ready(Target::virtual_of(namespace, own));
+            all.push(Override { at, baseline, made, service: Some(&service.service), rule: None });
+        }
+    }
+}
+
+fn of_fork<'a>(
+    sandbox: &Sandbox,
+    baseline: &'a str,
+    fork: &'a ForkStatus,
+    index: &Index<'_>,
+    all: &mut Vec<Override<'a>>,
+) {
+    let (namespace, own) = name(sandbox);
     for service in &fork.services {
         let missing = service.missing_ports.iter().map(|port| (*port, None));
         let ports = service.ports.iter().map(|it| (it.port, Some(it.target_port)));
         for (port, target) in ports.chain(missing) {
             let Some(at) = service_port(namespace, &service.from, port) else { continue };
             let name = target.and_then(|_| index.port_name(namespace, &service.to, port));
-            let addresses = name.map(|it| index.addresses(namespace, &service.to, &it)).unwrap_or_default();
+            let addresses = name.map(|it| index.addresses(namespace, &service.to, it)).unwrap_or_default();
             let made = if addresses.is_empty() {
                 let why = why_unready(fork, target.is_none());
                 Made::Unready(Unavailable::unready(namespace, own, why).into())
             } else {
                 Made::Ready(Target::Backend(Backend::fork(namespace, own, addresses)))
             };
-            let leading = target.map(|_| service.to.clone());
-            let rule = target.and_then(|it| u16::try_from(it).ok());
-            let rule = rule.map(|it| (it, format!("{}.{namespace}.svc", service.to)));
-            let baseline = format!("{namespace}/{baseline}");
+            let leading = target.map(|_| service.to.as_str());
+            let rule = target.and_then(|it| Some((u16::try_from(it).ok()?, service.to.as_str())));
             all.push(Override { at, baseline, made, service: leading, rule });
         }
     }
-    all
 }
 
 fn why_unready(fork: &ForkStatus, is_missing: bool) -> String {
@@ -141,7 +152,7 @@ fn why_unready(fork: &ForkStatus, is_missing: bool) -> String {
 }
 
 /// A local workload stands before the fork of the same baseline, if there is one.
-fn of_local(sandbox: &Sandbox, local: &LocalWorkload, index: &Index<'_>, all: &mut Vec<Override>) {
+fn of_local<'a>(sandbox: &Sandbox, local: &'a LocalWorkload, index: &Index<'_>, all: &mut Vec<Override<'a>>) {
     let Some(status) = &local.status else { return };
     let namespace = name(sandbox).0;
     for (service, port) in status.services.iter().flat_map(|it| it.ports.iter().map(move |port| (it, port))) {
@@ -152,7 +163,7 @@ fn of_local(sandbox: &Sandbox, local: &LocalWorkload, index: &Index<'_>, all: &m
             continue;
         }
         let fork = all.iter().position(|it| it.at == at).map(|it| all.remove(it));
-        let baseline = format!("{namespace}/{}", local.spec.from.name);
+        let baseline = local.spec.from.name.as_str();
         if let Some(made) = target(local, mapping, fork.as_ref()) {
             let made = Made::Ready(Target::Local(made.into()));
             all.push(Override { at, baseline, made, service: None, rule: None });
@@ -160,7 +171,7 @@ fn of_local(sandbox: &Sandbox, local: &LocalWorkload, index: &Index<'_>, all: &m
     }
 }
 
-fn target(local: &LocalWorkload, mapping: &Mapping, fork: Option<&Override>) -> Option<Local> {
+fn target(local: &LocalWorkload, mapping: &Mapping, fork: Option<&Override<'_>>) -> Option<Local> {
     let namespace = local.metadata.namespace.as_deref().unwrap_or_default();
     let made = Local::new(namespace, &local.name_any(), u16::try_from(mapping.port).ok()?);
     let made = made.speaks(protocol(mapping.app_protocol)).when(when(local.spec.over.as_ref()));
@@ -172,10 +183,10 @@ fn target(local: &LocalWorkload, mapping: &Mapping, fork: Option<&Override>) -> 
 }
 
 /// What answers while nobody is connected, and for what the local process leaves to others.
-fn otherwise(local: &LocalWorkload, fork: Option<&Override>) -> Otherwise {
+fn otherwise(local: &LocalWorkload, fork: Option<&Override<'_>>) -> Otherwise {
     let backend = fork.and_then(|it| match &it.made {
         Made::Ready(target) => target.backend().cloned(),
-        Made::Unready(_) | Made::Baseline => None,
+        Made::Unready(_) => None,
     });
     match (local.spec.disconnect_policy, backend) {
         (DisconnectPolicy::Fork, Some(backend)) => Otherwise::Fork(backend),

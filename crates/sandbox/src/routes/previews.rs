@@ -1,11 +1,13 @@
 //! Hosts for people, and rules for consumers of queues.
 
-use std::collections::BTreeMap;
-
 use kube::ResourceExt as _;
 use sandbox_router::table::{Destination, Key, Mapping, Preview, Rule, ServicePort, Workload};
 
-use super::{Own, Work, keys::Claim, overrides::Overrides};
+use super::{
+    Line, Own, Work,
+    keys::Claim,
+    overrides::{Override, Overrides},
+};
 use crate::{
     api::{Endpoint, Sandbox},
     target::{parse, preview_label},
@@ -13,7 +15,7 @@ use crate::{
 
 impl Work<'_> {
     /// Brings the endpoints of a sandbox or a group into the table.
-    pub(super) fn previews(&mut self, claim: &Claim<'_>, key: &Key, own: &mut Own, lines: &mut Vec<String>) {
+    pub(super) fn previews(&mut self, claim: &Claim<'_>, key: &Key, own: &mut Own, lines: &mut Vec<Line>) {
         for endpoint in endpoints(claim) {
             let Some(target) = parse(&endpoint.target) else { continue };
             if self.index.service(&target.namespace, &target.service).is_none() {
@@ -30,14 +32,12 @@ impl Work<'_> {
             }
             let at = ServicePort::new(&target.namespace, &target.service, target.port);
             // Without the domain: that is a matter between a router and its visitors.
-            let line = format!("{at} {} for {label}", key.as_str());
-            lines.push(line.clone());
+            lines.push(Line { at: at.clone(), text: format!("{at} {} for {label}", key.as_str()) });
             let host = self.domain.map(|domain| format!("{label}.{domain}"));
             if let Some(host) = &host {
                 own.hosts.insert(endpoint.name.clone(), host.clone());
             }
             if self.index.is_in_scope(&target.namespace) {
-                self.line(&target.namespace, line);
                 let index = self.index;
                 self.builder.entry(at.clone(), |at| index.route(&at));
                 if let Some(host) = host {
@@ -58,37 +58,44 @@ impl<'a> Work<'a> {
         own: &Own,
     ) {
         for sandbox in sandboxes {
-            let mut by_workload: BTreeMap<&str, BTreeMap<u16, Vec<Destination>>> = BTreeMap::new();
-            for one in overrides.of(sandbox) {
-                let Some((port, host)) = &one.rule else { continue };
-                if own.conflicts.iter().any(|it| it.baseline == one.baseline) {
-                    continue;
-                }
-                let destinations = by_workload.entry(&one.baseline).or_default().entry(*port).or_default();
-                destinations.push(Destination { host: host.clone(), port: one.at.port() });
+            let namespace = sandbox.metadata.namespace.as_deref().unwrap_or_default();
+            if !self.index.is_in_scope(namespace) {
+                continue;
             }
-            for (baseline, ports) in by_workload {
-                let Some((namespace, name)) = baseline.split_once('/') else { continue };
-                if !self.index.is_in_scope(namespace) {
-                    continue;
-                }
-                let workload = Workload {
-                    kind: "Deployment".to_owned(),
-                    namespace: namespace.to_owned(),
-                    name: name.to_owned(),
-                };
-                let mappings = ports
-                    .into_iter()
-                    .map(|(workload_port, destinations)| Mapping { workload_port, destinations });
+            let has_conflict = |baseline: &str| {
+                own.conflicts.iter().any(|it| it.baseline.split_once('/') == Some((namespace, baseline)))
+            };
+            let ruled = overrides.of(sandbox).iter().filter_map(|it| Some((it, it.rule?)));
+            let mut ruled: Vec<_> = ruled.filter(|(it, _)| !has_conflict(it.baseline)).collect();
+            ruled.sort_by_key(|(it, (port, _))| (it.baseline, *port));
+            for of_one in ruled.chunk_by(|(one, _), (other, _)| one.baseline == other.baseline) {
                 let rule = Rule {
                     routing_key: key.clone(),
                     sandbox: sandbox.name_any(),
-                    mappings: mappings.collect(),
+                    mappings: of_one.chunk_by(|(_, one), (_, other)| one.0 == other.0).map(mapping).collect(),
                 };
-                self.builder.rule(workload, rule);
+                self.rules.entry((namespace, of_one[0].0.baseline)).or_default().push(rule);
             }
         }
     }
+
+    /// The rules of all workloads, when all of them are told.
+    pub(super) fn told(&mut self) {
+        for ((namespace, name), rules) in std::mem::take(&mut self.rules) {
+            let kind = "Deployment".to_owned();
+            let workload = Workload { kind, namespace: namespace.to_owned(), name: name.to_owned() };
+            self.builder.rules(workload, rules);
+        }
+    }
+}
+
+/// Who serves one port of a workload.
+fn mapping(of_port: &[(&Override<'_>, (u16, &str))]) -> Mapping {
+    let one = |(it, (_, service)): &(&Override<'_>, (u16, &str))| Destination {
+        host: [service, it.at.namespace(), "svc"].join("."),
+        port: it.at.port(),
+    };
+    Mapping { workload_port: of_port[0].1.0, destinations: of_port.iter().map(one).collect() }
 }
 
 fn endpoints<'a>(claim: &Claim<'a>) -> &'a [Endpoint] {

@@ -46,14 +46,16 @@ pub fn programmed(own: &Own, routes: &Routes, seen: &[RouterSeen], before: Optio
     if own.routes == 0 {
         return answer(Finding::yes(kind, reasons::NONE, "there is nothing to route"), (0, 0), true);
     }
-    let serving: Vec<_> =
-        seen.iter().filter(|it| it.ready && own.services.contains_key(&it.namespace)).collect();
+    let serving: Vec<_> = seen
+        .iter()
+        .filter(|it| it.ready && own.services().any(|(namespace, _)| namespace == it.namespace))
+        .collect();
     let has = |it: &&&RouterSeen| {
         it.revision.is_some() && it.revision.as_ref() == routes.revisions.get(&it.namespace)
     };
     let count = (serving.iter().filter(has).count(), serving.len());
-    if let Some(without) =
-        own.services.keys().find(|it| serving.iter().all(|router| router.namespace != **it))
+    if let Some((without, _)) =
+        own.services().find(|(it, _)| serving.iter().all(|router| router.namespace != *it))
     {
         let why = format!("no router is ready in the namespace {without}");
         return answer(Finding::no(kind, reasons::NO_ROUTERS, why), count, false);

@@ -3,6 +3,7 @@ mod groups;
 mod locals;
 mod programmed;
 mod properties;
+mod virtuals;
 
 use sandbox_router::table::{Kind as TargetKind, Otherwise, Target, Workload};
 use serde_json::json;
@@ -204,20 +205,4 @@ fn a_sandbox_of_another_cluster_has_no_routes_here() {
     assert!(shop.routes().table.routes().is_empty());
     shop.sandboxes[0].spec.cluster_ref = None;
     assert_eq!(shop.routes().table.routes().len(), 1, "its likeness has them there");
-}
-
-#[test]
-fn a_virtual_workload_makes_its_key_known_and_leads_to_the_baseline() {
-    let mut shop = Shop::new(&["cart"]);
-    shop.sandbox("pr-1", &[], true);
-    shop.sandboxes[0].spec.virtuals =
-        serde_json::from_value(json!([{"name": "v", "workload": {"name": "cart"}}])).unwrap();
-    shop.sandboxes[0].status.as_mut().unwrap().virtuals = serde_json::from_value(
-        json!([{"name": "v", "services": [{"service": "cart", "ports": [{"port": 80, "targetPort": 8080}]}]}]),
-    )
-    .unwrap();
-    let routes = shop.routes();
-    let target = routes.table.route("shop", "cart", 80).unwrap().target("pr-1-key").unwrap();
-    assert_eq!(target.kind(), TargetKind::Baseline);
-    assert_eq!(target.backend().unwrap().addresses(), ["10.0.0.1:8080".parse().unwrap()]);
 }

@@ -73,6 +73,16 @@ impl Shop {
         }
     }
 
+    /// Lets a sandbox know a workload without an override of it.
+    pub(super) fn virtual_of(&mut self, sandbox: &str, baseline: &str) {
+        let is = |it: &&mut Sandbox| it.metadata.name.as_deref() == Some(sandbox);
+        let sandbox = self.sandboxes.iter_mut().find(is).unwrap();
+        sandbox.spec.virtuals.push(read(json!({"name": baseline, "workload": {"name": baseline}})));
+        sandbox.status.as_mut().unwrap().virtuals.push(read(json!({
+            "name": baseline, "services": [{"service": baseline, "ports": [{"port": 80, "targetPort": 8080}]}]
+        })));
+    }
+
     pub(super) fn group(&mut self, name: &str, spec: &Value) -> &mut RouteGroup {
         self.groups.push(read(json!({
             "apiVersion": "sandbox.capt.x-k8s.io/v1alpha1", "kind": "RouteGroup",

@@ -10,7 +10,7 @@ fn by_feature() -> Value {
 fn error(routes: &Routes, service: &str, key: &str) -> Option<String> {
     match routes.table.route("shop", service, 80)?.target(key)? {
         Target::Unavailable(why) => Some(why.error().to_str().unwrap().to_owned()),
-        Target::Backend(_) | Target::Local(_) => None,
+        Target::Backend(_) | Target::Local(_) | Target::Virtual(_) => None,
     }
 }
 
