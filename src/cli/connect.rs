@@ -102,7 +102,12 @@ async fn follow(agent: &Agent) -> anyhow::Result<ExitStatus> {
         // The router is told, so that nobody waits for us.
         None => {
             stop.cancel();
-            running.await
+            tokio::select! {
+                ended = &mut running => ended,
+                // Who asks twice does not want to wait for a router that may be away.
+                _ = terminate.recv() => Ok(()),
+                _ = interrupt.recv() => Ok(()),
+            }
         }
     };
     match ended {

@@ -103,6 +103,12 @@ impl Cluster {
         self.api().patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
+    /// How long somebody is waited for who is gone.
+    pub(crate) async fn wait_for(&self, grace: &str) {
+        let patch = json!({"spec": {"disconnectGracePeriod": grace}});
+        self.api().patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
     pub(crate) async fn delete(&self) {
         self.api().delete(NAME, &DeleteParams::default()).await.unwrap();
     }

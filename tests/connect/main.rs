@@ -50,6 +50,21 @@ async fn a_developer_connects_is_shown_with_name_and_ports_and_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_developer_who_changes_their_mind_while_it_connects() {
+    let rig = Rig::start().await;
+    rig.make(&json!([{"port": 8080, "toLocal": "localhost:1"}])).await;
+    rig.wait_for("10m").await;
+    for moment in 0..10 {
+        let mut agent = rig.connect("ann", &[]);
+        agent.says("connecting").await;
+        tokio::time::sleep(Duration::from_millis(moment)).await;
+        agent.signal(Signal::SIGINT);
+        assert_eq!(agent.ends().await, Some(0), "{}", agent.said());
+        assert_eq!(rig.get().await, Err(Failure::Disconnected), "after {moment} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_application_that_is_not_there_is_told_to_the_developer_and_to_everybody() {
     let rig = Rig::start().await;
     rig.make(&json!([{"port": 8080, "toLocal": "localhost:1"}])).await;

@@ -47,7 +47,9 @@ pub(super) fn compare(object: &LocalWorkload, view: &View, me: &Router, now: Tim
             }
         };
     }
-    if !is_ours && view.phase == Phase::Disconnected {
+    // An agent that came to us only to leave: the router that waits for it has to hear that.
+    let is_awaited = said.id == view.session && said.epoch < epoch;
+    if !is_ours && !is_awaited && view.phase == Phase::Disconnected {
         return Deed::Nothing;
     }
     let ports: Vec<LocalPortStatus> = view.ports.iter().map(port).collect();
@@ -265,5 +267,18 @@ mod tests {
         assert_eq!(compare(&known, &view(Phase::Disconnected, 4), &me(), now()), Deed::Nothing);
         let ours = written(compare(&known, &view(Phase::Connected, 6), &me(), now()));
         assert_eq!(ours.session.unwrap().gateway.as_deref(), Some("router-0"));
+    }
+
+    #[test]
+    fn an_agent_that_leaves_at_another_router_than_the_one_that_waits_for_it_is_not_waited_for() {
+        let other = Router { name: "router-1".to_owned(), address: None };
+        let waits =
+            object(Some(written(compare(&object(None), &view(Phase::Reconnecting, 5), &other, now()))));
+        let left = written(compare(&waits, &view(Phase::Disconnected, 6), &me(), now()));
+        assert_eq!(left.phase, Some(LocalPhase::Disconnected));
+        let waited = compare(&object(Some(left)), &view(Phase::Reconnecting, 5), &other, now());
+        assert!(matches!(waited, Deed::Yield(_)));
+        let stranger = View { session: "s-2".to_owned(), ..view(Phase::Disconnected, 6) };
+        assert_eq!(compare(&waits, &stranger, &me(), now()), Deed::Nothing, "it disturbs nobody");
     }
 }

@@ -17,7 +17,7 @@ pub struct Times {
     pub wait: Duration,
     /// How long requests of a connection that was taken over may go on.
     pub drain: Duration,
-    /// How long an agent that leaves waits until the gateway has heard it.
+    /// How long an agent that was told to end takes at most to tell the gateway.
     pub goodbye: Duration,
     /// How long the first words may take, the question to the API server included.
     pub handshake: Duration,
@@ -42,7 +42,7 @@ impl Default for Times {
             recheck: Duration::from_mins(10),
             wait: Duration::from_secs(2),
             drain: Duration::from_secs(5),
-            goodbye: Duration::from_secs(1),
+            goodbye: Duration::from_secs(2),
             handshake: Duration::from_secs(10),
             dial: Duration::from_secs(5),
             retry_first: Duration::from_millis(200),

@@ -12,6 +12,7 @@ mod app;
 mod cable;
 mod confinement;
 mod fairness;
+mod leaving;
 mod narrow;
 mod process;
 mod protocols;

@@ -204,18 +204,6 @@ async fn after_the_time_of_grace_nobody_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_an_agent_whose_user_ended_it() {
-    let (rig, app) = (Rig::start().await, App::start("cart").await);
-    let mut agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
-    // The gateway knows of a connection a moment earlier than its agent.
-    agent.until(|it| it.state == State::Connected).await;
-    agent.stop.cancel();
-    let view = rig.until(|it| it.phase == Phase::Disconnected).await;
-    assert_eq!(view.why.as_deref(), Some("ann left"));
-    (&mut agent.task).await.unwrap().unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_machines_are_served_by_one_gateway() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let mappings = [format!("{PORT}={}", app.to_local())];

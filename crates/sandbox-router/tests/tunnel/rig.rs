@@ -5,7 +5,10 @@ use std::{
     future::Future,
     net::SocketAddr,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -56,6 +59,10 @@ pub(crate) fn cart() -> Workload {
 pub(crate) struct People {
     known: Mutex<HashMap<(String, Workload), Result<Grant, Refused>>>,
     grace: Mutex<Option<Duration>>,
+    /// How long an answer takes.
+    pub(crate) thinks: Mutex<Duration>,
+    /// How often somebody was asked about.
+    pub(crate) asked: AtomicUsize,
 }
 
 impl People {
@@ -86,7 +93,8 @@ impl Authority for People {
         token: String,
         workload: Workload,
     ) -> Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
-        let known = self.known.lock().unwrap();
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let (known, thinks) = (self.known.lock().unwrap(), *self.thinks.lock().unwrap());
         let is_somebody = known.keys().any(|it| it.0 == token);
         let found = known.get(&(token, workload)).cloned();
         let unknown = if is_somebody {
@@ -94,7 +102,10 @@ impl Authority for People {
         } else {
             Refused::Unauthenticated("unknown or expired".to_owned())
         };
-        Box::pin(async move { found.unwrap_or(Err(unknown)) })
+        Box::pin(async move {
+            tokio::time::sleep(thinks).await;
+            found.unwrap_or(Err(unknown))
+        })
     }
 }
 
@@ -134,8 +145,9 @@ impl Rig {
         config(&self.times, session, mappings)
     }
 
+    /// It is connected, and has said a word of its own.
     pub(crate) async fn until_connected(&self) {
-        self.until(|it| it.phase == Phase::Connected).await;
+        self.until(|it| it.phase == Phase::Connected && !it.ports.is_empty()).await;
     }
 
     pub(crate) async fn until(

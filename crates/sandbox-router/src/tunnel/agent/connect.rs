@@ -53,11 +53,30 @@ pub(super) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Knocks, and serves for as long as it can.
+    /// Knocks, and serves for as long as it can, or until it was told to end and has said so.
     pub(super) async fn run(self) -> Ended {
-        let let_in = tokio::select! {
-            let_in = self.knock() => let_in,
-            () = self.stop.cancelled() => return Ended::Left,
+        tokio::select! {
+            ended = self.attempt() => ended,
+            () = self.overdue() => Ended::Left,
+        }
+    }
+
+    /// Who is told to end has this long to tell the gateway.
+    async fn overdue(&self) {
+        self.stop.cancelled().await;
+        tokio::time::sleep(self.agent.config.times.goodbye).await;
+    }
+
+    async fn attempt(&self) -> Ended {
+        let reached = tokio::select! {
+            reached = self.reach() => reached,
+            // Nobody knows of us, so nobody has to hear that we leave.
+            () = self.stop.cancelled(), if !self.agent.was_connected() => return Ended::Left,
+        };
+        // From the hello on the gateway may hold the place for us: who is told to end now goes in, and leaves as always.
+        let let_in = match reached {
+            Ok((token, io)) => self.knock(token, io).await,
+            Err(ended) => Err(ended),
         };
         match let_in {
             Ok((io, headers)) => self.serve(io, &headers).await,
@@ -65,21 +84,26 @@ impl Visit<'_> {
         }
     }
 
-    async fn knock(&self) -> Result<(TokioIo<Upgraded>, HeaderMap), Ended> {
+    /// A token, and a connection on which nothing was said yet.
+    async fn reach(&self) -> Result<(String, BoxIo), Ended> {
         let (times, gateway) = (&self.agent.config.times, self.agent.dial.name());
         let token = match timeout(times.handshake, self.agent.tokens.token()).await {
             Ok(Ok(token)) => token,
             Ok(Err(why)) => return Err(Ended::Answered(format!("no token: {why}"))),
             Err(_) => return Err(Ended::Answered("no token came in time".to_owned())),
         };
-        let io = match timeout(times.dial, self.agent.dial.dial()).await {
-            Ok(Ok(io)) => io,
+        match timeout(times.dial, self.agent.dial.dial()).await {
+            Ok(Ok(io)) => Ok((token, io)),
             // Nothing was said to it, the token least of all.
-            Ok(Err(error)) if is_distrust(&error) => return Err(Ended::Refused(error.to_string())),
-            Ok(Err(error)) => return Err(Ended::Silent(format!("cannot reach {gateway}: {error}"))),
-            Err(_) => return Err(Ended::Silent(format!("{gateway} does not answer"))),
-        };
-        timeout(times.handshake, knock(&self.hello(token), &gateway, io))
+            Ok(Err(error)) if is_distrust(&error) => Err(Ended::Refused(error.to_string())),
+            Ok(Err(error)) => Err(Ended::Silent(format!("cannot reach {gateway}: {error}"))),
+            Err(_) => Err(Ended::Silent(format!("{gateway} does not answer"))),
+        }
+    }
+
+    async fn knock(&self, token: String, io: BoxIo) -> Result<(TokioIo<Upgraded>, HeaderMap), Ended> {
+        let gateway = self.agent.dial.name();
+        timeout(self.agent.config.times.handshake, knock(&self.hello(token), &gateway, io))
             .await
             .unwrap_or_else(|_| Err(Ended::Silent(format!("{gateway} says nothing"))))
     }
@@ -129,8 +153,8 @@ impl Visit<'_> {
                 why.map_or_else(|_| Ended::Lost("the connection broke".to_owned()), Ended::Fenced)
             }
             () = self.stop.cancelled() => {
-                // The gateway hears it, and hangs up.
-                let _hung_up = timeout(times.goodbye, &mut driver).await;
+                // The gateway hears it, and hangs up; `overdue` is how long that may take.
+                let _hung_up = (&mut driver).await;
                 Ended::Left
             }
             () = self.show(&line) => Ended::Lost("nobody looks any more".to_owned()),

@@ -149,11 +149,13 @@ impl Agent {
             self.enter(State::Connecting);
             let visit = Visit { agent: self, awake, stop };
             let ended = Box::pin(visit.run()).await;
-            let was_connected = self.view.borrow().epoch > 0;
+            if stop.is_cancelled() {
+                return Ok(());
+            }
             let why = match ended {
                 Ended::Left => return Ok(()),
                 Ended::Fenced(why) => return Err(End::Fenced(why)),
-                Ended::Refused(why) if !was_connected => return Err(End::Refused(why)),
+                Ended::Refused(why) if !self.was_connected() => return Err(End::Refused(why)),
                 Ended::Refused(why) | Ended::Answered(why) => {
                     backoff.answered();
                     why
@@ -172,9 +174,15 @@ impl Agent {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = awake.woke() => backoff.reset(),
-                () = stop.cancelled() => return Ok(()),
+                // The gateway expects us back: one more visit tells it not to.
+                () = stop.cancelled() => if !self.was_connected() { return Ok(()) },
             }
         }
+    }
+
+    /// Whether a gateway ever let it in.
+    fn was_connected(&self) -> bool {
+        self.view.borrow().epoch > 0
     }
 
     fn enter(&self, state: State) {

@@ -89,6 +89,8 @@ struct Inner {
     state: State,
     why: Option<String>,
     grace: Duration,
+    /// Whether its agent comes back if the connection breaks: one that never said a word may have ended as well.
+    is_expected: bool,
     since: SystemTime,
     waiting: usize,
     ports: Vec<PortReport>,
@@ -109,6 +111,7 @@ impl Slot {
             state: State::Disconnected { since: Instant::now() },
             why: None,
             grace: Duration::ZERO,
+            is_expected: false,
             since: clock::now(),
             waiting: 0,
             ports: Vec::new(),
@@ -134,6 +137,7 @@ impl Slot {
         inner.holder = Holder { session: hello.session.clone(), user: grant.user.clone() };
         inner.version.clone_from(&hello.version);
         inner.grace = grant.grace;
+        inner.is_expected = hello.epoch > 0;
         inner.epoch = epoch;
         inner.state = State::Reconnecting { since: Instant::now() };
         Ok(epoch)
@@ -153,17 +157,19 @@ impl Slot {
         true
     }
 
-    /// The connection is gone. Its agent has the time of grace to come back.
+    /// The connection is gone. Its agent has the time of grace to come back, if it was ever heard of.
     pub(super) fn lost(self: &Arc<Self>, epoch: u64, why: &str) {
         let mut inner = self.inner.lock();
         if inner.epoch != epoch || matches!(inner.state, State::Disconnected { .. }) {
             return;
         }
-        inner.state = State::Reconnecting { since: Instant::now() };
+        let (since, grace) = (Instant::now(), inner.is_expected.then_some(inner.grace));
+        inner.state =
+            if grace.is_some() { State::Reconnecting { since } } else { State::Disconnected { since } };
         inner.why = Some(why.to_owned());
-        let grace = inner.grace;
         drop(inner);
         self.tell();
+        let Some(grace) = grace else { return };
         let slot = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(grace).await;
@@ -206,9 +212,14 @@ impl Slot {
         }
     }
 
+    /// What the agent says of its ports, and that it is there.
     pub(super) fn set_ports(&self, epoch: u64, ports: Vec<PortReport>) {
         let mut inner = self.inner.lock();
-        if inner.epoch == epoch && inner.ports != ports {
+        if inner.epoch != epoch {
+            return;
+        }
+        inner.is_expected = true;
+        if inner.ports != ports {
             inner.ports = ports;
             drop(inner);
             self.tell();
