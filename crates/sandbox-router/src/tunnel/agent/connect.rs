@@ -145,13 +145,15 @@ impl Visit<'_> {
             }
         };
         tokio::select! {
-            why = &mut driver => Ended::Lost(why.unwrap_or_else(|error| error.to_string())),
-            () = pulse => Ended::Lost("nothing was heard of the gateway".to_owned()),
-            why = fenced => {
+            // What the gateway said before it hung up counts, however late it is heard.
+            biased;
+            Ok(why) = fenced => {
                 // What is under way may be finished; the gateway hangs up when it is.
                 let _hung_up = timeout(times.drain, &mut driver).await;
-                why.map_or_else(|_| Ended::Lost("the connection broke".to_owned()), Ended::Fenced)
+                Ended::Fenced(why)
             }
+            why = &mut driver => Ended::Lost(why.unwrap_or_else(|error| error.to_string())),
+            () = pulse => Ended::Lost("nothing was heard of the gateway".to_owned()),
             () = self.stop.cancelled() => {
                 // The gateway hears it, and hangs up; `overdue` is how long that may take.
                 let _hung_up = (&mut driver).await;
