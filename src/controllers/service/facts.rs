@@ -83,9 +83,10 @@ pub(super) async fn gather(service: &Service, ctx: &Context) -> Result<Option<Fa
 /// The Service's own word counts, and else that of its namespace, which can only be for good.
 fn wish(service: &Service, namespace: Option<&Namespace>) -> Option<Routing> {
     let own = service.annotations();
-    let word = match own.contains_key(names::ROUTING_ANNOTATION) {
-        true => routing(own),
-        false => routing(namespace?.annotations()).filter(|it| *it == Routing::Enabled),
+    let word = if own.contains_key(names::ROUTING_ANNOTATION) {
+        routing(own)
+    } else {
+        routing(namespace?.annotations()).filter(|it| *it == Routing::Enabled)
     };
     word.filter(|_| build::why_not(service).is_none())
 }

@@ -94,9 +94,10 @@ impl<'a> Index<'a> {
     /// Whether the traffic of a Service should go to the router and does not yet.
     pub(super) fn is_waiting(&self, namespace: &str, name: &str) -> bool {
         self.service(namespace, name).is_some_and(|it| {
-            let wanted = match it.annotations().contains_key(names::ROUTING_ANNOTATION) {
-                true => routing(it.annotations()).is_some(),
-                false => self.routed.contains(namespace),
+            let wanted = if it.annotations().contains_key(names::ROUTING_ANNOTATION) {
+                routing(it.annotations()).is_some()
+            } else {
+                self.routed.contains(namespace)
             };
             wanted && !is_taken_over(it)
         })
