@@ -3,9 +3,11 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use capt::k8s::DEADLINE;
+use embedded_kube::faults::{Call, Effect, Fault};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::{ConfigMap, ServiceAccount},
@@ -300,6 +302,27 @@ async fn f14_who_may_not_is_refused_and_who_is_connected_stays_unless_somebody_i
     whole.until(Some(KEY), "200 local/shop/cart-local zoe's").await;
     assert_eq!(ann.ends().await, Some(1));
     assert!(ann.said().contains("zoe took it over"), "{}", ann.said());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_do_not_wait_for_an_api_server_that_is_slow_to_write() {
+    if !in_own_network("whole::tables_do_not_wait_for_an_api_server_that_is_slow_to_write") {
+        return;
+    }
+    let whole = Whole::start(app("mine").await.port()).await;
+    whole.until(Some(KEY), GONE).await;
+    // Longer than anybody waits here.
+    let slow = Effect::Delay(Duration::from_mins(10));
+    let lease = |it: &Call| it.is_write() && it.is_on("leases.coordination.k8s.io");
+    let fault = whole.cluster.server.faults().add(Fault::new(lease, slow));
+    let since = Instant::now();
+    for (policy, answer) in [("Baseline", BASELINE), ("Fail", GONE), ("Baseline", BASELINE)] {
+        whole.patch(&json!({"disconnectPolicy": policy})).await;
+        whole.until(Some(KEY), answer).await;
+    }
+    assert!(whole.cluster.server.faults().acted(fault) > 0, "no Lease was written");
+    // After which a router gives up a write.
+    assert!(since.elapsed() < DEADLINE, "a table waited for a Lease: {:?}", since.elapsed());
 }
 
 /// A token that was good, and is no longer: its account is gone.

@@ -12,12 +12,21 @@ use k8s_openapi::{
 };
 use sandbox::api::names;
 use terraform_driver::clock;
+use tokio::{sync::watch, time::sleep};
 
 use super::{super::LISTENERS_ANNOTATION, Settings, labels};
 use crate::k8s::{Kube, Removal};
 
 /// How often a Lease is renewed that has nothing new to say.
-pub(super) const RENEW: Duration = Duration::from_secs(10);
+const RENEW: Duration = Duration::from_secs(10);
+
+/// The table that requests go by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct InForce {
+    pub(super) revision: String,
+    /// Where the router listens.
+    pub(super) listeners: Vec<u16>,
+}
 
 /// Says which table is in force, and where the router listens.
 pub(super) struct Publisher {
@@ -35,9 +44,23 @@ impl Publisher {
         Self { kube, namespace, name, uid, said: Mutex::new(None) }
     }
 
+    /// Says what is in force whenever that is another, and again before the Lease is old, without end. Tables do not wait
+    /// for it: an API server that is slow to write may be quick to tell.
+    pub(super) async fn keep(&self, mut in_force: watch::Receiver<Option<InForce>>) {
+        loop {
+            let now = in_force.borrow_and_update().clone();
+            if let Some(InForce { revision, listeners }) = now {
+                self.publish(&revision, listeners).await;
+            }
+            tokio::select! {
+                news = in_force.changed() => if news.is_err() { return },
+                () = sleep(RENEW) => {}
+            }
+        }
+    }
+
     /// Says it, if it is news or was said long ago. Nobody is served worse while it cannot be said: it is tried again.
-    pub(super) async fn publish(&self, revision: &str, listeners: &[u16]) {
-        let mut sorted = listeners.to_vec();
+    async fn publish(&self, revision: &str, mut sorted: Vec<u16>) {
         sorted.sort_unstable();
         let ports = sorted.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         if self.is_old_news(revision, &ports) {

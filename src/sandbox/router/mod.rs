@@ -18,10 +18,10 @@ use sandbox_router::{
     proxy::{Proxy, Settings as ProxySettings},
     tunnel::{Times, gateway::Gateway},
 };
-use tokio::{net::TcpListener, task::JoinSet, time::sleep};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use self::lease::Publisher;
+use self::lease::{InForce, Publisher};
 use super::tunnel::{ApiServer, Late, Router, report};
 use super::watched::{View, Watched, Watches};
 use crate::k8s::Kube;
@@ -68,8 +68,11 @@ pub async fn run(kube: Kube, settings: Settings, stop: CancellationToken) -> any
         tasks.spawn(report(kube.clone(), Some(settings.namespace.clone()), gateway, me, ended.clone()));
     }
     let publisher = Publisher::new(kube.clone(), &settings);
+    let (tell, told) = watch::channel(None);
     let outcome = tokio::select! {
-        followed = follow(&kube, &settings, &proxy, &publisher) => followed,
+        followed = follow(&kube, &settings, &proxy, tell) => followed,
+        // It ends with who tells it.
+        () = publisher.keep(told) => Ok(()),
         Some(broken) = tasks.join_next() => match broken {
             Ok(()) => Err(anyhow::anyhow!("a part of the router ended by itself; this is a bug in capt")),
             Err(error) => Err(anyhow::Error::from(error).context("a part of the router broke")),
@@ -93,7 +96,7 @@ async fn follow(
     kube: &Kube,
     settings: &Settings,
     proxy: &Proxy,
-    publisher: &Publisher,
+    in_force: watch::Sender<Option<InForce>>,
 ) -> anyhow::Result<()> {
     let (mut watches, mut changes) = Watches::new(
         |error| tracing::warn!(%error, "a watch of the router has trouble; the last table stays"),
@@ -115,12 +118,9 @@ async fn follow(
             tracing::info!(revision, listeners = open.len(), "a table is in force");
             listeners = Some(open);
         }
-        publisher.publish(&revision, listeners.as_deref().unwrap_or_default()).await;
-        tokio::select! {
-            news = changes.changed() => news.context("the watches ended")?,
-            // Renews the Lease, and tries again what failed.
-            () = sleep(lease::RENEW) => {}
-        }
+        let now = Some(InForce { revision, listeners: listeners.clone().unwrap_or_default() });
+        in_force.send_if_modified(|said| std::mem::replace(said, now.clone()) != now);
+        changes.changed().await.context("the watches ended")?;
         sleep(TOGETHER).await;
     }
 }
