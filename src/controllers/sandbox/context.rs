@@ -65,10 +65,11 @@ impl Context {
         let _first = self.known.set(store);
     }
 
-    /// All Sandboxes, each with its key.
-    pub(super) fn all(&self) -> Vec<(ObjectMeta, String)> {
-        let of = |it: &Sandbox| (it.metadata.clone(), super::key(it));
-        self.sandboxes().iter().filter_map(|it| it.0.as_ref().ok()).map(of).collect()
+    /// The Sandboxes with a key.
+    pub(super) fn with_key(&self, key: &str) -> Vec<(ObjectMeta, String)> {
+        let of =
+            |it: &Sandbox| Some(super::key(it)).filter(|it| it == key).map(|key| (it.metadata.clone(), key));
+        self.sandboxes().iter().filter_map(|it| of(it.0.as_ref().ok()?)).collect()
     }
 
     /// All Sandboxes, also those that cannot be read.

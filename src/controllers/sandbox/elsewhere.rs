@@ -52,7 +52,7 @@ pub(super) async fn look_after(
 ) -> Result<SandboxStatus, Stopped> {
     let observed = Observed { key: key.to_owned(), ..Observed::default() };
     // validate (no client required)
-    let verdict = validate(object).and_then(|()| rivals::check(object, key, &ctx.all()));
+    let verdict = validate(object).and_then(|()| rivals::check(object, key, &ctx.with_key(key)));
     if let Err(refusal) = verdict {
         return Ok(status::observed(object, refuse(observed, &refusal), at));
     }

@@ -143,7 +143,7 @@ type Looked = Result<(Observed, Option<Timestamp>), Stopped>;
 async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
     let key = key(object);
     // validate (no client required)
-    let verdict = validate(object).and_then(|()| rivals::check(object, &key, &ctx.all()));
+    let verdict = validate(object).and_then(|()| rivals::check(object, &key, &ctx.with_key(&key)));
     let mut observed = Observed { key: key.clone(), ..Observed::default() };
     if let Err(refusal) = verdict {
         return Ok((refuse(observed, &refusal), None));

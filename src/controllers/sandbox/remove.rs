@@ -79,7 +79,7 @@ async fn release(object: &Sandbox, left: Option<String>, ctx: &Context) -> Resul
     ctx.common.meter.sandbox(&drive::path(&object.metadata), None);
     let key = super::key(object);
     let waker = ctx.waker();
-    for (meta, _) in ctx.all().into_iter().filter(|(meta, other)| *other == key && meta.uid != object.uid()) {
+    for (meta, _) in ctx.with_key(&key).into_iter().filter(|(meta, _)| meta.uid != object.uid()) {
         let there = place::Spot { cluster: None, namespace: meta.namespace.unwrap_or_default() };
         // Nobody listens any more when the controller ends.
         let _ended = waker.unbounded_send(reference(&there, &meta.name.unwrap_or_default()));
