@@ -316,8 +316,10 @@ async fn tables_do_not_wait_for_an_api_server_that_is_slow_to_write() {
     let lease = |it: &Call| it.is_write() && it.is_on("leases.coordination.k8s.io");
     let fault = whole.cluster.server.faults().add(Fault::new(lease, slow));
     let since = Instant::now();
-    for (policy, answer) in [("Baseline", BASELINE), ("Fail", GONE), ("Baseline", BASELINE)] {
-        whole.patch(&json!({"disconnectPolicy": policy})).await;
+    let leading = json!([{"service": "cart", "ports": [{"port": 80, "targetPort": 8080}]}]);
+    for (services, answer) in [(json!([]), BASELINE), (leading, GONE), (json!([]), BASELINE)] {
+        let patch = Patch::Merge(json!({"status": {"services": services}}));
+        whole.cluster.api().patch_status(NAME, &PatchParams::default(), &patch).await.unwrap();
         whole.until(Some(KEY), answer).await;
     }
     assert!(whole.cluster.server.faults().acted(fault) > 0, "no Lease was written");
