@@ -99,7 +99,9 @@ fn member<'a>(
     let mut left = SCANNED;
     for line in headers.get_all(name) {
         let line = line.as_bytes();
-        let (seen, whole) = if line.len() <= left { (line, true) } else { (&line[..left], false) };
+        let seen = &line[..line.len().min(left)];
+        // A member that ends where we stop is a whole one.
+        let whole = line.get(left).is_none_or(|next| *next == b',');
         let carries = members(seen, whole).filter(|(name, _)| MEMBERS.contains(name));
         if let Some(key) = carries.filter_map(|(_, value)| meaning(value)).find(|key| is_key(key)) {
             return Some(key);

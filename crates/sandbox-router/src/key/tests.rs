@@ -128,6 +128,21 @@ fn only_the_first_8192_bytes_count() {
 }
 
 #[test]
+fn the_last_member_that_is_looked_at_may_end_where_we_stop() {
+    let member = ",sd-routing-key=k1";
+    let list = |filler: usize, after: &str| format!("{}{member}{after}", "x".repeat(filler));
+    let fits = SCANNED - member.len();
+    assert_eq!(key_of(&[("baggage", &list(fits, ""))]).as_deref(), Some("k1"));
+    assert_eq!(key_of(&[("baggage", &list(fits, ",a=b"))]).as_deref(), Some("k1"));
+    assert_eq!(key_of(&[("baggage", &list(fits, "2,a=b"))]), None, "half a key is none");
+    assert_eq!(key_of(&[("baggage", &list(fits + 1, ",a=b"))]), None);
+    assert_eq!(
+        key_of(&[("baggage", &"x".repeat(fits)), ("baggage", "sd-routing-key=k1,a=b")]).as_deref(),
+        Some("k1")
+    );
+}
+
+#[test]
 fn a_key_is_a_label_of_a_host_name() {
     for good in ["a", "1", "k3v9q0d1m2xza", "a-b", &"x".repeat(LONGEST)] {
         assert!(is_key(good), "{good}");
