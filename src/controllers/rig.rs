@@ -211,14 +211,13 @@ impl Rig {
 
     /// Waits until the controllers have had nothing to write for a while.
     pub(super) async fn settle(&self) {
-        let mut before = usize::MAX;
-        loop {
+        // A busy machine may be silent for a moment in the middle of its work.
+        let (mut before, mut quiet) = (usize::MAX, 0);
+        while quiet < 4 {
             let writes = self.server.requests().writes_by(AGENT).len();
-            if writes == before {
-                return;
-            }
+            quiet = if writes == before { quiet + 1 } else { 0 };
             before = writes;
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(250)).await;
         }
     }
 }

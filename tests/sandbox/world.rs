@@ -160,14 +160,13 @@ impl World {
 
     /// Waits until the controllers have had nothing to write for a while.
     pub(crate) async fn settle(&self) {
-        let mut before = usize::MAX;
-        loop {
+        // A busy machine may be silent for a moment in the middle of its work.
+        let (mut before, mut quiet) = (usize::MAX, 0);
+        while quiet < 3 {
             let writes = self.writes().len();
-            if writes == before {
-                return;
-            }
+            quiet = if writes == before { quiet + 1 } else { 0 };
             before = writes;
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
         }
     }
 }
