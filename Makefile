@@ -63,11 +63,10 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters and with 1,000 sandboxes; router, tunnel and table; embedded-kube against a real kube-apiserver
+bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel and table; embedded-kube against a real kube-apiserver
 	cargo bench --locked --bench driver
 	cargo bench --locked -p provider-gateway --bench gateway
 	cargo bench --locked -p capt --bench operator
-	cargo bench --locked -p capt --bench sandboxes
 	cargo bench --locked -p sandbox --bench table
 	cargo bench --locked -p sandbox-router --bench tunnel
 	@if scripts/router-bench-tools; then PATH="$$PATH:/usr/sbin" cargo bench --locked -p sandbox-router --bench router; \
