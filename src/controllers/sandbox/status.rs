@@ -105,7 +105,6 @@ pub(super) fn observed(object: &Sandbox, observed: Observed, at: Moment) -> Sand
         connected_locals: Some(format!("{connected}/{}", locals.len())),
         forks,
         locals,
-        // Nobody looks for their Services yet: their requests go to the baseline without being counted.
         virtuals: virtuals.unwrap_or(before.virtuals),
         endpoints: endpoints(object, routes.as_ref().and_then(|it| it.hosts.as_ref())),
         programmed_routes: routes.map_or(before.programmed_routes, |it| it.digest),
