@@ -17,6 +17,7 @@ mod recorder;
 mod replicasets;
 mod roles;
 mod run;
+mod selecting;
 mod selector;
 mod view;
 
@@ -65,16 +66,10 @@ pub fn start(
         ca: settings.ca,
     });
     start!(Roles { api: api("clusterrole-aggregation-controller"), store: store.clone() });
-    start!(ReplicaSets {
-        api: api("replicaset-controller"),
-        store: store.clone(),
-        recorder: recorder("replicaset-controller", "replicaset-controller"),
-    });
-    start!(Deployments {
-        api: api("deployment-controller"),
-        store: store.clone(),
-        recorder: recorder("deployment-controller", "deployment-controller"),
-    });
+    let told = recorder("replicaset-controller", "replicaset-controller");
+    start!(ReplicaSets::new(api("replicaset-controller"), store.clone(), told));
+    let told = recorder("deployment-controller", "deployment-controller");
+    start!(Deployments::new(api("deployment-controller"), store.clone(), told));
     start!(Endpoints::new(api("endpointslice-controller"), api("endpoint-controller"), store.clone()));
     tasks.spawn(expiry::run(api("ttl-controller"), store.clone(), cancel.clone()));
     tasks.close();

@@ -12,6 +12,7 @@
 
 mod disk;
 mod error;
+mod marked;
 mod view;
 mod watch;
 mod words;
@@ -31,13 +32,13 @@ use tokio::sync::oneshot;
 pub use self::{
     error::{Expired, StoreError, WriteError},
     watch::Watch,
-    words::{Entry, Expect, Guard, Page, Place, Settings, Snapshot, StoreEvent, Written},
+    words::{Entry, Expect, Guard, Mark, Page, Place, Settings, Snapshot, StoreEvent, Written},
 };
 use self::{
     view::View,
     writer::{Message, Write},
 };
-use crate::object::Draft;
+use crate::object::{Draft, Marks};
 
 /// What the writer, the readers and the watches share.
 #[derive(Debug)]
@@ -90,6 +91,17 @@ impl Store {
     /// A revision that is yet to come counts as now.
     pub fn list(&self, prefix: &str, page: &Page) -> Result<Snapshot, Expired> {
         self.0.shared.view.read().list(prefix, page)
+    }
+
+    /// All objects under `prefix` that carry all marks of one of the alternatives and fit, as they are now. No marks
+    /// are carried by everything; the more of them, the fewer objects are looked at.
+    pub fn find(
+        &self,
+        prefix: &str,
+        alternatives: &[Vec<Mark<'_>>],
+        fits: impl Fn(&Marks) -> bool,
+    ) -> Snapshot {
+        self.0.shared.view.read().find(prefix, alternatives, fits)
     }
 
     /// Writes one object, or deletes it (`None`). To delete what is not there is a conflict with nothing.

@@ -9,6 +9,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::{
@@ -20,30 +21,26 @@ use super::{
     pods::{controller_of, controller_ref, number},
     recorder::{Kind, Recorder},
     run::{Change, Controller, Next},
+    selecting::{Key, Selecting, selector_in},
     selector::Selector,
     view,
 };
 use crate::{
     clock,
-    object::{Meta, at},
-    store::{Entry, Store},
+    object::{Marks, Meta, at},
+    store::Store,
 };
 
 const DEPLOYMENTS: &str = "apps/deployments/";
 const SETS: &str = "apps/replicasets/";
 const PODS: &str = "/pods/";
 
-/// Namespace and name.
-pub type Key = (String, String);
-
 /// See the module.
 pub struct Deployments {
-    /// For writing.
-    pub api: Api,
-    /// For reading.
-    pub store: Store,
-    /// For telling people.
-    pub recorder: Recorder,
+    api: Api,
+    store: Store,
+    recorder: Recorder,
+    selecting: Mutex<Selecting>,
 }
 
 fn selector_of(object: &Value) -> Option<Selector> {
@@ -51,34 +48,30 @@ fn selector_of(object: &Value) -> Option<Selector> {
 }
 
 impl Deployments {
+    /// `api` writes, `store` is read, `recorder` tells people.
+    pub fn new(api: Api, store: Store, recorder: Recorder) -> Self {
+        Self { api, store, recorder, selecting: Mutex::default() }
+    }
+
     /// Deployments that a set belongs to, or that may take it in.
-    fn deployments_of(&self, set: &Value) -> Vec<Key> {
-        let namespace = set.namespace();
-        if let Some(owner) = controller_of(set) {
-            let is_ours = owner.kind == "Deployment" && owner.api_version == "apps/v1";
-            return is_ours.then(|| (namespace.to_owned(), owner.name)).into_iter().collect();
-        }
-        let all = view::list(&self.store, &format!("{DEPLOYMENTS}{namespace}/"));
-        let fits = |one: &&Value| selector_of(one).is_some_and(|selector| selector.matches(set));
-        all.iter().filter(fits).map(|one| (namespace.to_owned(), one.name().to_owned())).collect()
+    fn deployments_of(&self, namespace: &str, set: &Marks) -> Vec<Key> {
+        let Some(owner) = set.controller() else { return self.selecting.lock().of(namespace, set) };
+        let is_ours = &*owner.kind == "Deployment" && &*owner.api_version == "apps/v1";
+        is_ours.then(|| (namespace.to_owned(), owner.name.to_string())).into_iter().collect()
     }
 
-    fn deployments_of_pod(&self, pod: &Value) -> Vec<Key> {
-        let owner = controller_of(pod).filter(|owner| owner.kind == "ReplicaSet");
-        let set = owner
-            .and_then(|owner| view::get(&self.store, &format!("{SETS}{}/{}", pod.namespace(), owner.name)));
-        set.map(|set| self.deployments_of(&set)).unwrap_or_default()
-    }
-
-    fn sets(&self, deployment: &Value) -> Vec<Value> {
-        view::list(&self.store, &format!("{SETS}{}/", deployment.namespace()))
+    fn deployments_of_pod(&self, namespace: &str, pod: &Marks) -> Vec<Key> {
+        let owner = pod.controller().filter(|owner| &*owner.kind == "ReplicaSet");
+        let set = owner.and_then(|owner| self.store.get(&format!("{SETS}{namespace}/{}", owner.name)));
+        set.map(|set| self.deployments_of(namespace, set.document.marks())).unwrap_or_default()
     }
 
     /// Takes in sets that fit and lets go of those that do not any more.
     async fn claim(&self, deployment: &Value, selector: &Selector) -> Result<Vec<Value>, Trouble> {
         let is_own = |set: &Value| controller_of(set).is_some_and(|owner| owner.uid == deployment.uid());
+        let prefix = format!("{SETS}{}/", deployment.namespace());
         let mut has_written = false;
-        for set in self.sets(deployment) {
+        for set in view::claimable(&self.store, &prefix, deployment.uid(), selector) {
             let fits = selector.matches(&set);
             let owner = if is_own(&set) && !fits {
                 json!({"$patch": "delete", "uid": deployment.uid()})
@@ -98,17 +91,14 @@ impl Deployments {
             }
         }
         tracing::trace!(has_written, deployment = deployment.name(), "sets are claimed");
-        let mut own = self.sets(deployment);
-        own.retain(|set| is_own(set) && selector.matches(set));
+        let mut own = view::managed(&self.store, &prefix, [deployment.uid()]);
+        own.retain(|set| selector.matches(set));
         Ok(own)
     }
 
     fn pods(&self, deployment: &Value, sets: &[Value]) -> Vec<Value> {
-        let mut pods = view::list(&self.store, &format!("{PODS}{}/", deployment.namespace()));
-        pods.retain(|pod| {
-            controller_of(pod).is_some_and(|owner| sets.iter().any(|set| set.uid() == owner.uid))
-        });
-        pods
+        let prefix = format!("{PODS}{}/", deployment.namespace());
+        view::managed(&self.store, &prefix, sets.iter().map(Meta::uid))
     }
 
     async fn carry_out(&self, deployment: &Value, plan: Plan) -> Result<Next<Key>, Trouble> {
@@ -194,18 +184,24 @@ impl Controller for Deployments {
 
     fn wake(&self, change: &Change<'_>) -> Vec<Key> {
         if change.is_in(DEPLOYMENTS) {
-            return vec![(change.namespace().to_owned(), change.name().to_owned())];
+            let key = change.whose();
+            self.selecting.lock().set(&key, change.now.and_then(|entry| selector_in(&entry.document)));
+            return vec![key];
         }
-        let value = |entry: &Entry| entry.document.value();
+        let namespace = change.namespace();
         if change.is_in(SETS) {
-            let states = [change.now, change.before];
-            return states.into_iter().flatten().flat_map(|set| self.deployments_of(&value(set))).collect();
+            let states = [change.now, change.before].into_iter().flatten();
+            return states.flat_map(|set| self.deployments_of(namespace, set.document.marks())).collect();
         }
         // What else happens to a pod is told by the status of its set; a vanished one may be waited for.
         match (change.now, change.before) {
-            (None, Some(pod)) => self.deployments_of_pod(&value(pod)),
+            (None, Some(pod)) => self.deployments_of_pod(namespace, pod.document.marks()),
             _ => Vec::new(),
         }
+    }
+
+    fn forget(&self) {
+        self.selecting.lock().clear();
     }
 
     async fn reconcile(&self, (namespace, name): &Key) -> Result<Next<Key>, Trouble> {

@@ -6,7 +6,7 @@ mod slices;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -16,11 +16,12 @@ use self::{facts::Triggers, slices::Changes};
 use super::{
     api::{Api, Trouble, collection, object},
     run::{Change, Controller, Next},
+    selecting::{Key, Selecting},
     selector::Selector,
     view,
 };
 use crate::{
-    object::{Meta, MetaMut, at, at_mut, text},
+    object::{Marks, Meta, MetaMut, at, at_mut, text},
     store::{Entry, Store},
 };
 
@@ -31,15 +32,13 @@ const ENDPOINTS: &str = "/endpoints/";
 const SLICES: &str = "discovery.k8s.io/endpointslices/";
 const TRIGGERED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// Namespace and name of a service.
-pub type Key = (String, String);
-
 /// See the module.
 pub struct Endpoints {
     slices: Api,
     plain: Api,
     store: Store,
     triggers: Mutex<Triggers>,
+    selecting: Mutex<Selecting>,
 }
 
 fn selector_of(service: &Value) -> Option<Selector> {
@@ -47,27 +46,21 @@ fn selector_of(service: &Value) -> Option<Selector> {
     if text(service, &["spec", "type"]) == "ExternalName" { None } else { Selector::of_labels(selector) }
 }
 
-fn key_of(service: &Value) -> Key {
-    (service.namespace().to_owned(), service.name().to_owned())
-}
-
 impl Endpoints {
     /// `slices` writes slices, `plain` writes `Endpoints`.
     pub fn new(slices: Api, plain: Api, store: Store) -> Self {
-        Self { slices, plain, store, triggers: Mutex::default() }
+        Self { slices, plain, store, triggers: Mutex::default(), selecting: Mutex::default() }
     }
 
-    fn services(&self, namespace: &str, selects: impl Fn(&Selector) -> bool) -> Vec<Key> {
-        let prefix =
-            if namespace.is_empty() { SERVICES.to_owned() } else { format!("{SERVICES}{namespace}/") };
-        let services = view::list(&self.store, &prefix);
-        services.iter().filter(|one| selector_of(one).is_some_and(|it| selects(&it))).map(key_of).collect()
-    }
-
-    fn zones(&self) -> HashMap<String, String> {
-        let nodes = view::list(&self.store, NODES);
-        let zone = |node: &Value| node.label("topology.kubernetes.io/zone").unwrap_or_default().to_owned();
-        nodes.iter().map(|node| (node.name().to_owned(), zone(node))).collect()
+    /// The nodes of these pods, as far as they are known, each with its zone.
+    fn zones(&self, pods: &[Value]) -> HashMap<String, String> {
+        let names: HashSet<&str> = pods.iter().map(|pod| text(pod, &["spec", "nodeName"])).collect();
+        let zone = |node: &Marks| node.label("topology.kubernetes.io/zone").unwrap_or_default().to_owned();
+        let nodes = names.into_iter().filter_map(|name| {
+            let node = self.store.get(&format!("{NODES}/{name}"))?;
+            Some((name.to_owned(), zone(node.document.marks())))
+        });
+        nodes.collect()
     }
 
     async fn write_slices(
@@ -77,12 +70,9 @@ impl Endpoints {
         triggered: Option<Timestamp>,
     ) -> Result<(), Trouble> {
         let (namespace, name) = (service.namespace(), service.name());
-        let mut present = view::list(&self.store, &format!("{SLICES}{namespace}/"));
-        present.retain(|slice| {
-            slice.label(slices::SERVICE) == Some(name)
-                && slice.label(slices::MANAGED_BY) == Some(slices::MANAGER)
-        });
-        let changes = slices::plan(service, pods, present, &self.zones());
+        let own = Selector::having(&[(slices::SERVICE, name), (slices::MANAGED_BY, slices::MANAGER)]);
+        let present = view::selected(&self.store, &format!("{SLICES}{namespace}/"), &own);
+        let changes = slices::plan(service, pods, present, &self.zones(pods));
         let Changes { create, update, delete, without_node } = changes;
         let path = collection("discovery.k8s.io/v1", namespace, "endpointslices");
         for mut slice in create {
@@ -152,25 +142,33 @@ impl Controller for Endpoints {
     const PREFIXES: &'static [&'static str] = &[SERVICES, PODS, NODES, ENDPOINTS, SLICES];
 
     fn wake(&self, change: &Change<'_>) -> Vec<Key> {
+        let namespace = change.namespace();
         let states =
-            || [change.now, change.before].into_iter().flatten().map(|entry: &Entry| entry.document.value());
+            || [change.now, change.before].into_iter().flatten().map(|entry: &Entry| entry.document.marks());
         if change.is_in(PODS) {
-            let pods: Vec<Value> = states().collect();
-            return self
-                .services(change.namespace(), |selector| pods.iter().any(|pod| selector.matches(pod)));
+            let selecting = self.selecting.lock();
+            return states().flat_map(|pod| selecting.of(namespace, pod)).collect();
         }
         if change.is_in(NODES) {
             // What a node says of itself does not matter, only that it is there.
             let is_news = change.before.is_none() || change.now.is_none();
-            return if is_news { self.services("", |_| true) } else { Vec::new() };
+            return if is_news { self.selecting.lock().all() } else { Vec::new() };
         }
         if change.is_in(SLICES) {
-            let is_ours = |slice: &Value| slice.label(slices::MANAGED_BY) == Some(slices::MANAGER);
-            let service = |slice: &Value| slice.label(slices::SERVICE).map(str::to_owned);
-            let names = states().filter(is_ours).filter_map(|slice| service(&slice));
-            return names.map(|name| (change.namespace().to_owned(), name)).collect();
+            let is_ours = |slice: &&Marks| slice.label(slices::MANAGED_BY) == Some(slices::MANAGER);
+            let names = states().filter(is_ours).filter_map(|slice| slice.label(slices::SERVICE));
+            return names.map(|name| (namespace.to_owned(), name.to_owned())).collect();
         }
-        vec![(change.namespace().to_owned(), change.name().to_owned())]
+        let key = change.whose();
+        if change.is_in(SERVICES) {
+            let service = change.now.map(|entry| entry.document.value());
+            self.selecting.lock().set(&key, service.as_ref().and_then(selector_of));
+        }
+        vec![key]
+    }
+
+    fn forget(&self) {
+        self.selecting.lock().clear();
     }
 
     async fn reconcile(&self, key: &Key) -> Result<Next<Key>, Trouble> {
@@ -183,8 +181,7 @@ impl Controller for Endpoints {
             return Ok(Next::default());
         };
         let Some(selector) = selector_of(&service) else { return Ok(Next::default()) };
-        let mut pods = view::list(&self.store, &format!("{PODS}{namespace}/"));
-        pods.retain(|pod| selector.matches(pod));
+        let pods = view::selected(&self.store, &format!("{PODS}{namespace}/"), &selector);
         let triggered = self.triggers.lock().look(&service, &pods);
         let (slices, endpoints) = futures::join!(
             self.write_slices(&service, &pods, triggered),

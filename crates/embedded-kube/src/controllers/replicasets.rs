@@ -5,20 +5,22 @@ mod decide;
 mod tests;
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::decide::{Claim, claim, missing, new_pod, next_available, status, surplus};
+use self::decide::{Claim, claim, has_surplus, missing, new_pod, next_available, status, surplus};
 use super::{
     api::{Api, PatchKind, Trouble, collection, object},
     pods::{controller_of, controller_ref},
     recorder::{Kind, Recorder},
     run::{Change, Controller, Next},
+    selecting::{Key, Selecting, selector_in},
     selector::Selector,
     view,
 };
 use crate::{
     clock,
-    object::{Meta, at},
+    object::{Marks, Meta, at},
     store::{Entry, Store},
 };
 
@@ -26,37 +28,34 @@ const SETS: &str = "apps/replicasets/";
 const PODS: &str = "/pods/";
 const FIRST_BATCH: usize = 1;
 
-/// Namespace and name.
-pub type Key = (String, String);
-
 /// See the module.
 pub struct ReplicaSets {
-    /// For writing.
-    pub api: Api,
-    /// For reading.
-    pub store: Store,
-    /// For telling people.
-    pub recorder: Recorder,
+    api: Api,
+    store: Store,
+    recorder: Recorder,
+    selecting: Mutex<Selecting>,
 }
 
 impl ReplicaSets {
-    fn pods(&self, namespace: &str) -> Vec<Value> {
-        view::list(&self.store, &format!("{PODS}{namespace}/"))
+    /// `api` writes, `store` is read, `recorder` tells people.
+    pub fn new(api: Api, store: Store, recorder: Recorder) -> Self {
+        Self { api, store, recorder, selecting: Mutex::default() }
+    }
+
+    /// The pods around a set.
+    fn claim(&self, set: &Value) -> Claim {
+        let Some(selector) = at(set, &["spec", "selector"]).and_then(Selector::of) else {
+            return Claim::default();
+        };
+        let pods = view::claimable(&self.store, &format!("{PODS}{}/", set.namespace()), set.uid(), &selector);
+        claim(set, &selector, pods)
     }
 
     /// Sets that a pod belongs to, or that may take it in.
-    fn sets_of(&self, pod: &Value) -> Vec<Key> {
-        let namespace = pod.namespace();
-        if let Some(owner) = controller_of(pod) {
-            let is_ours = owner.kind == "ReplicaSet" && owner.api_version == "apps/v1";
-            return is_ours.then(|| (namespace.to_owned(), owner.name)).into_iter().collect();
-        }
-        let sets = view::list(&self.store, &format!("{SETS}{namespace}/"));
-        let fits = |set: &&Value| {
-            let selector = at(set, &["spec", "selector"]).and_then(Selector::of);
-            selector.is_some_and(|selector| !selector.is_empty() && selector.matches(pod))
-        };
-        sets.iter().filter(fits).map(|set| (namespace.to_owned(), set.name().to_owned())).collect()
+    fn sets_of(&self, namespace: &str, pod: &Marks) -> Vec<Key> {
+        let Some(owner) = pod.controller() else { return self.selecting.lock().of(namespace, pod) };
+        let is_ours = &*owner.kind == "ReplicaSet" && &*owner.api_version == "apps/v1";
+        is_ours.then(|| (namespace.to_owned(), owner.name.to_string())).into_iter().collect()
     }
 
     /// Says whether anything was written.
@@ -133,6 +132,9 @@ impl ReplicaSets {
         if missing > 0 {
             return self.create(set, missing).await.map_err(|trouble| ("FailedCreate", trouble));
         }
+        if !has_surplus(set, active.len()) {
+            return Ok(());
+        }
         let names = surplus(set, active.to_vec(), &self.related_pods(set));
         let outcomes = join_all(names.iter().map(|name| self.delete_one(set, name))).await;
         outcomes.into_iter().collect::<Result<(), Trouble>>().map_err(|trouble| ("FailedDelete", trouble))
@@ -141,15 +143,9 @@ impl ReplicaSets {
     /// Pods of all sets of the same controller: a node that has many of them can spare one.
     fn related_pods(&self, set: &Value) -> Vec<Value> {
         let Some(owner) = controller_of(set) else { return Vec::new() };
-        let sets = view::list(&self.store, &format!("{SETS}{}/", set.namespace()));
-        let sisters: Vec<String> = sets
-            .iter()
-            .filter(|sister| controller_of(sister).is_some_and(|other| other.uid == owner.uid))
-            .map(|sister| sister.uid().to_owned())
-            .collect();
-        let mut pods = self.pods(set.namespace());
-        pods.retain(|pod| controller_of(pod).is_some_and(|owner| sisters.contains(&owner.uid)));
-        pods
+        let within = |prefix: &str| format!("{prefix}{}/", set.namespace());
+        let sisters = view::managed(&self.store, &within(SETS), [owner.uid.as_str()]);
+        view::managed(&self.store, &within(PODS), sisters.iter().map(Meta::uid))
     }
 
     async fn write_status(&self, set: Value, status: Value) -> Result<(), Trouble> {
@@ -173,25 +169,30 @@ impl Controller for ReplicaSets {
 
     fn wake(&self, change: &Change<'_>) -> Vec<Key> {
         if change.is_in(SETS) {
-            return vec![(change.namespace().to_owned(), change.name().to_owned())];
+            let key = change.whose();
+            self.selecting.lock().set(&key, change.now.and_then(|entry| selector_in(&entry.document)));
+            return vec![key];
         }
-        let states = [change.now, change.before];
-        let pods = states.into_iter().flatten().map(|entry: &Entry| entry.document.value());
-        pods.flat_map(|pod| self.sets_of(&pod)).collect()
+        let states = [change.now, change.before].into_iter().flatten();
+        states.flat_map(|pod: &Entry| self.sets_of(change.namespace(), pod.document.marks())).collect()
+    }
+
+    fn forget(&self) {
+        self.selecting.lock().clear();
     }
 
     async fn reconcile(&self, (namespace, name): &Key) -> Result<Next<Key>, Trouble> {
         let Some(set) = view::get(&self.store, &format!("{SETS}{namespace}/{name}")) else {
             return Ok(Next::default());
         };
-        let mut mine = claim(&set, self.pods(namespace));
+        let mut mine = self.claim(&set);
         if self.settle_ownership(&set, &mine).await? {
-            mine = claim(&set, self.pods(namespace));
+            mine = self.claim(&set);
         }
         let managed = if set.is_terminating() { Ok(()) } else { self.manage(&set, &mine.active).await };
         let failure = managed.as_ref().err().map(|(reason, trouble)| (*reason, trouble.to_string()));
         let failure = failure.as_ref().map(|(reason, text)| (*reason, text.as_str()));
-        let mine = claim(&set, self.pods(namespace));
+        let mine = self.claim(&set);
         let now = clock::now();
         let again = next_available(&set, &mine.active, now);
         let status = status(&set, &mine, failure, now);

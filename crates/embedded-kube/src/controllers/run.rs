@@ -48,8 +48,12 @@ pub trait Controller: Send + Sync + 'static {
     /// Whom a change concerns.
     fn wake(&self, change: &Change<'_>) -> Vec<Self::Key>;
 
-    /// Whom a fresh snapshot concerns; everything that was known before is void.
+    /// A fresh snapshot follows: everything that was known before is void.
+    fn forget(&self) {}
+
+    /// Whom a fresh snapshot concerns.
     fn begin(&self, snapshot: &[(Arc<str>, Entry)]) -> Vec<Self::Key> {
+        self.forget();
         snapshot
             .iter()
             .flat_map(|(key, entry)| self.wake(&Change { key, now: Some(entry), before: None }))
@@ -80,6 +84,11 @@ impl<'a> Change<'a> {
     /// Name of the object by its place.
     pub fn name(&self) -> &'a str {
         self.key.splitn(4, '/').nth(3).unwrap_or_default()
+    }
+
+    /// Namespace and name.
+    pub fn whose(&self) -> (String, String) {
+        (self.namespace().to_owned(), self.name().to_owned())
     }
 
     /// `group/plural`.

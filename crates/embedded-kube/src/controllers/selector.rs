@@ -4,7 +4,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-use crate::object::Meta;
+use crate::{
+    object::{Marks, Meta},
+    store::Mark,
+};
 
 /// See the module.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -42,6 +45,12 @@ impl Selector {
         Some(Self { match_labels, match_expressions: Vec::new() })
     }
 
+    /// Everything that has these labels.
+    pub fn having(labels: &[(&str, &str)]) -> Self {
+        let owned = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Self { match_labels: owned.collect(), match_expressions: Vec::new() }
+    }
+
     /// Selects everything, which for a controller means that somebody made a mistake.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
@@ -49,14 +58,39 @@ impl Selector {
 
     /// Whether an object's labels are selected.
     pub fn matches(&self, object: &Value) -> bool {
-        self.match_labels.iter().all(|(key, value)| object.label(key) == Some(value))
-            && self.match_expressions.iter().all(|expression| expression.matches(object))
+        self.holds(|key| object.label(key))
+    }
+
+    /// The same for what is kept beside a stored object.
+    pub fn selects(&self, marks: &Marks) -> bool {
+        self.holds(|key| marks.label(key))
+    }
+
+    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
+            && self.match_expressions.iter().all(|expression| expression.holds(label(&expression.key)))
+    }
+
+    /// Labels that everything selected has.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let named = self.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        let listed = self.match_expressions.iter().filter_map(|expression| {
+            match (expression.operator, expression.values.as_slice()) {
+                (Operator::In, [only]) => Some((expression.key.as_str(), only.as_str())),
+                _ => None,
+            }
+        });
+        named.chain(listed)
+    }
+
+    /// What the store finds all that is selected by.
+    pub fn marks(&self) -> Vec<Mark<'_>> {
+        self.labels().map(|(key, value)| Mark::Label(key, value)).collect()
     }
 }
 
 impl Expression {
-    fn matches(&self, object: &Value) -> bool {
-        let value = object.label(&self.key);
+    fn holds(&self, value: Option<&str>) -> bool {
         let is_listed = value.is_some_and(|value| self.values.iter().any(|one| one == value));
         match self.operator {
             Operator::In => is_listed,
@@ -92,5 +126,19 @@ mod tests {
         assert!(!selector.matches(&object(json!({"app": "web", "tier": "b", "old": ""}))));
         assert!(Selector::of(&json!({"matchExpressions": [{"key": "a", "operator": "Near"}]})).is_none());
         assert!(Selector::of(&json!({})).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_everything_selected_must_have_is_told() {
+        let selector = Selector::of(&json!({
+            "matchLabels": {"app": "web"},
+            "matchExpressions": [
+                {"key": "tier", "operator": "In", "values": ["a"]},
+                {"key": "zone", "operator": "In", "values": ["a", "b"]},
+                {"key": "old", "operator": "NotIn", "values": ["a"]},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(selector.labels().collect::<Vec<_>>(), [("app", "web"), ("tier", "a")]);
     }
 }

@@ -4,10 +4,12 @@
 //! be read. The resourceVersion is not known before the write is ordered, so a [`Draft`] leaves a gap for it, and the
 //! type is at the front, so that it can be left out (items of built-in lists carry none) or exchanged (other versions).
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::depth;
+use super::{Marks, depth};
 use crate::failure::{Answer, Failure};
 
 /// What stands before the resourceVersion, right after the type.
@@ -22,14 +24,25 @@ pub struct Draft {
     head: Vec<u8>,
     tail: Vec<u8>,
     type_end: usize,
+    marks: Arc<OnceLock<Marks>>,
 }
 
 /// A stored object. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Document {
     bytes: Bytes,
     type_end: usize,
+    /// Found when they are first asked for, by whichever clone.
+    marks: Arc<OnceLock<Marks>>,
 }
+
+impl PartialEq for Document {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes && self.type_end == other.type_end
+    }
+}
+
+impl Eq for Document {}
 
 impl Draft {
     /// Serialises an object; `apiVersion`, `kind` and `metadata` come first, a given resourceVersion is dropped.
@@ -63,7 +76,7 @@ impl Draft {
             write_pair(&mut tail, key, value)?;
         }
         tail.push(b'}');
-        Ok(Self { head, tail, type_end })
+        Ok(Self { head, tail, type_end, marks: Arc::new(OnceLock::from(Marks::of(object))) })
     }
 
     /// Bytes without the resourceVersion.
@@ -78,7 +91,7 @@ impl Draft {
         bytes.extend_from_slice(&self.head);
         bytes.extend_from_slice(number.as_bytes());
         bytes.extend_from_slice(&self.tail);
-        Document { bytes: bytes.into(), type_end: self.type_end }
+        Document { bytes: bytes.into(), type_end: self.type_end, marks: Arc::clone(&self.marks) }
     }
 }
 
@@ -87,7 +100,7 @@ impl Document {
     pub fn stored(bytes: impl Into<Bytes>, type_end: usize) -> Self {
         let bytes = bytes.into();
         let type_end = type_end.min(bytes.len());
-        Self { bytes, type_end }
+        Self { bytes, type_end, marks: Arc::default() }
     }
 
     /// The whole object.
@@ -112,7 +125,7 @@ impl Document {
         let (before, after) = (self.bytes.get(..start), self.bytes.get(end..));
         let number = revision.to_string();
         let bytes = [before.unwrap_or_default(), number.as_bytes(), after.unwrap_or_default()].concat();
-        Self { bytes: bytes.into(), type_end: self.type_end }
+        Self { bytes: bytes.into(), type_end: self.type_end, marks: Arc::clone(&self.marks) }
     }
 
     /// Whether this is the object that `revision` wrote, as far as its beginning and its end tell.
@@ -127,6 +140,11 @@ impl Document {
         let start = self.type_end + STAMP.len();
         let end = start + digits.iter().position(|byte| *byte == b'"')?;
         Some((start, end))
+    }
+
+    /// What the object is found by.
+    pub fn marks(&self) -> &Marks {
+        self.marks.get_or_init(|| Marks::read(&self.bytes))
     }
 
     /// The object, parsed.

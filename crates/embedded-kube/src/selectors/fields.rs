@@ -6,9 +6,12 @@ use serde_json::Value;
 
 use crate::{
     failure::{Answer, Failure, quoted},
-    object,
+    object::{self, Document, Marks},
     registry::Resource,
 };
+
+const NAME: &str = "metadata.name";
+const NAMESPACE: &str = "metadata.namespace";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Term {
@@ -51,6 +54,29 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
+    /// The only name that is meant, if it says so.
+    pub fn name(&self) -> Option<&str> {
+        self.terms.iter().find(|term| term.field == NAME && term.equal).map(|term| term.value.as_str())
+    }
+
+    /// Whether an object may be meant, by what is kept beside it.
+    pub fn may_match(&self, marks: &Marks) -> bool {
+        self.terms.iter().all(|term| {
+            let value = match term.field.as_str() {
+                NAME => marks.name(),
+                NAMESPACE => marks.namespace(),
+                _ => return true,
+            };
+            (value == term.value) == term.equal
+        })
+    }
+
+    /// Whether a stored object is meant; it is parsed only if what is beside it does not tell.
+    pub fn matches_document(&self, document: &Document) -> bool {
+        let is_told = self.terms.iter().all(|term| matches!(term.field.as_str(), NAME | NAMESPACE));
+        self.may_match(document.marks()) && (is_told || self.matches(&document.value()))
+    }
+
     /// Whether an object is meant.
     pub fn matches(&self, object: &Value) -> bool {
         self.terms.iter().all(|term| (value_of(object, &term.field) == term.value) == term.equal)
@@ -58,8 +84,8 @@ impl FieldSelector {
 }
 
 fn offered(field: &str, resource: &Resource) -> Answer<()> {
-    let is_name = field == "metadata.name";
-    let is_namespace = field == "metadata.namespace";
+    let is_name = field == NAME;
+    let is_namespace = field == NAMESPACE;
     // Kinds that name fields of their own know the namespace only if they live in one; the rest always know both.
     let own = resource.custom || !resource.selectable.is_empty();
     if is_name

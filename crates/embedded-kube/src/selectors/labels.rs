@@ -102,14 +102,19 @@ impl LabelSelector {
         self.requirements.is_empty() && !self.nothing
     }
 
+    /// Labels that everything meant has.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let equal = [Operator::Equals, Operator::DoubleEquals, Operator::In];
+        let named = self.requirements.iter().filter(move |one| equal.contains(&one.operator));
+        named.filter_map(|one| match one.values.as_slice() {
+            [only] => Some((one.key.as_str(), only.as_str())),
+            _ => None,
+        })
+    }
+
     /// Whether an object with these labels is meant.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         !self.nothing && self.requirements.iter().all(|one| one.matches(labels))
-    }
-
-    /// Whether an object is meant.
-    pub fn matches_object(&self, object: &Value) -> bool {
-        self.matches(object::at(object, &["metadata", "labels"]).and_then(Value::as_object))
     }
 }
 

@@ -212,7 +212,7 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
 fn replay(view: &mut View, compacted: u64, row: Row) -> Result<(), String> {
     let Row { revision, key, document } = row;
     if revision <= compacted {
-        view.restore(key, revision, document);
+        view.restore(&key, revision, document);
         return Ok(());
     }
     if revision != view.revision() + 1 {

@@ -4,6 +4,7 @@ mod bench;
 mod disk;
 mod kill;
 mod many;
+mod marks;
 mod past;
 mod watches;
 

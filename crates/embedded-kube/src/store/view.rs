@@ -11,10 +11,11 @@ use std::{
 
 use super::{
     error::Expired,
+    marked::{self, Marked},
     watch::{Slot, Watchers},
-    words::{Entry, Expect, Guard, Page, Settings, Snapshot, StoreEvent},
+    words::{Entry, Expect, Guard, Mark, Page, Settings, Snapshot, StoreEvent},
 };
-use crate::object::{Document, Draft};
+use crate::object::{Document, Draft, Marks};
 
 /// Revision of an empty store.
 pub const FIRST: u64 = 1;
@@ -28,6 +29,8 @@ pub struct View {
     revision: u64,
     floor: u64,
     present: BTreeMap<Arc<str>, Entry>,
+    /// What is found in `present` by its marks.
+    marked: Marked,
     history: VecDeque<StoreEvent>,
     history_bytes: usize,
     garbage: Garbage,
@@ -62,6 +65,7 @@ impl View {
             revision: floor,
             floor,
             present: BTreeMap::new(),
+            marked: Marked::default(),
             history: VecDeque::new(),
             history_bytes: 0,
             garbage: Garbage::default(),
@@ -84,12 +88,9 @@ impl View {
     }
 
     /// A row from before the history.
-    pub fn restore(&mut self, key: Arc<str>, revision: u64, document: Option<Document>) {
+    pub fn restore(&mut self, key: &Arc<str>, revision: u64, document: Option<Document>) {
         let deletes = document.is_none();
-        let old = match document {
-            Some(document) => self.present.insert(key, Entry { revision, document }),
-            None => self.present.remove(&key),
-        };
+        let old = self.put(key, document.map(|document| Entry { revision, document }));
         if let Some(old) = old {
             self.garbage.add(old.revision, old.document.bytes().len());
         }
@@ -98,13 +99,21 @@ impl View {
         }
     }
 
+    /// Returns what was there.
+    fn put(&mut self, key: &Arc<str>, now: Option<Entry>) -> Option<Entry> {
+        let document = now.as_ref().map(|entry| entry.document.clone());
+        let before = match now {
+            Some(entry) => self.present.insert(key.clone(), entry),
+            None => self.present.remove(key),
+        };
+        self.marked.change(key, before.as_ref().map(|entry| &entry.document), document.as_ref());
+        before
+    }
+
     /// The next event. Returns the watches to wake, once the lock is gone.
     pub fn apply(&mut self, event: StoreEvent) -> Vec<Arc<Slot>> {
         self.revision = event.revision;
-        match &event.now {
-            Some(entry) => drop(self.present.insert(event.key.clone(), entry.clone())),
-            None => drop(self.present.remove(&event.key)),
-        }
+        self.put(&event.key, event.now.clone());
         let woken = self.watchers.mark(&event.key, event.revision);
         self.history_bytes += cost(&event);
         self.history.push_back(event);
@@ -173,6 +182,24 @@ impl View {
             all.by_ref().take(limit).map(|(key, entry)| (key.clone(), entry.clone())).collect();
         let remaining = if page.limit.is_some() { all.count() as u64 } else { 0 };
         Ok(Snapshot { revision: at.max(FIRST), entries, more: remaining > 0, remaining })
+    }
+
+    /// What is there now with all marks of one of the alternatives, and fits.
+    pub fn find(
+        &self,
+        prefix: &str,
+        alternatives: &[Vec<Mark<'_>>],
+        fits: impl Fn(&Marks) -> bool,
+    ) -> Snapshot {
+        let candidates = marked::find(&self.present, &self.marked, prefix, alternatives).into_iter();
+        let found = candidates.filter(|(_, entry)| fits(entry.document.marks()));
+        let entries = found.map(|(key, entry)| (key.clone(), entry.clone())).collect();
+        Snapshot { revision: self.revision.max(FIRST), entries, more: false, remaining: 0 }
+    }
+
+    #[cfg(test)]
+    pub fn is_unmarked(&self) -> bool {
+        self.marked.is_empty()
     }
 
     /// What was different at `at`: each key that has changed since, with what it was.

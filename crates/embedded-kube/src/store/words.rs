@@ -100,6 +100,15 @@ pub struct Page {
     pub at: Option<u64>,
 }
 
+/// Something that objects can be found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark<'a> {
+    /// A label and its value.
+    Label(&'a str, &'a str),
+    /// The uid of the owner that manages them.
+    Controller(&'a str),
+}
+
 /// A list at one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {

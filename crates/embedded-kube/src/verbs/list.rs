@@ -1,8 +1,5 @@
 //! Many objects: selectors, pages, and which moment is shown.
 
-use serde::Deserialize;
-use serde_json::{Map, Value};
-
 use super::{Server, prefix, token::Token, viewer};
 use crate::{
     failure::{Answer, Cause, Details, Failure, FieldError},
@@ -10,7 +7,7 @@ use crate::{
     registry::Resource,
     request::{List, Options, Reply, Request},
     selectors::{FieldSelector, LabelSelector},
-    store::{Entry, Expired, Page, Store},
+    store::{Entry, Expired, Mark, Page, Snapshot, Store},
 };
 
 /// How many stored objects are looked at in one step when a selector drops most of them.
@@ -36,27 +33,24 @@ impl Filter {
     }
 
     pub fn matches(&self, document: &Document) -> bool {
-        if self.is_everything() {
-            return true;
-        }
-        if !self.fields.is_empty() {
-            let object = document.value();
-            return self.fields.matches(&object) && self.labels.matches_object(&object);
-        }
-        let seen: Option<Labelled> = serde_json::from_slice(document.bytes()).ok();
-        self.labels.matches(seen.and_then(|seen| seen.metadata.labels).as_ref())
+        self.labels.matches(document.marks().labels()) && self.fields.matches_document(document)
     }
-}
 
-/// As much of an object as a label selector wants to see.
-#[derive(Deserialize)]
-struct Labelled {
-    metadata: Labels,
-}
+    /// The only name that is meant, if it says so.
+    pub fn name(&self) -> Option<&str> {
+        self.fields.name()
+    }
 
-#[derive(Deserialize)]
-struct Labels {
-    labels: Option<Map<String, Value>>,
+    /// What is meant of a prefix, as it is now.
+    pub fn find(&self, store: &Store, prefix: &str) -> Snapshot {
+        let marks = self.labels.labels().map(|(key, value)| Mark::Label(key, value)).collect();
+        let mut found = store.find(prefix, &[marks], |marks| {
+            self.labels.matches(marks.labels()) && self.fields.may_match(marks)
+        });
+        // Nobody else waits while the rest is parsed.
+        found.entries.retain(|(_, entry)| self.fields.matches_document(&entry.document));
+        found
+    }
 }
 
 /// The moment a list shows.
@@ -127,7 +121,17 @@ impl Walk<'_> {
             let remaining = shot.more.then_some(shot.remaining);
             return Ok(Found { revision: shot.revision, entries: shot.entries, more: shot.more, remaining });
         }
+        if self.at.is_none() && self.after.is_none() {
+            return Ok(self.run_newest());
+        }
         self.run_filtered()
+    }
+
+    fn run_newest(self) -> Found {
+        let Snapshot { revision, mut entries, .. } = self.filter.find(self.store, self.prefix);
+        let more = self.limit.is_some_and(|limit| entries.len() > limit);
+        entries.truncate(self.limit.unwrap_or(usize::MAX));
+        Found { revision, entries, more, remaining: None }
     }
 
     /// With a selector nobody knows how many are left, so nothing is said about it.

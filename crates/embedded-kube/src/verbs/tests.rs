@@ -1,5 +1,7 @@
 //! The verbs on a store in memory, without HTTP.
 
+mod selections;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -166,24 +168,6 @@ async fn pages_show_one_snapshot() {
 }
 
 #[tokio::test]
-async fn a_selection_with_a_limit_is_continued_where_it_ended() {
-    let server = server().await;
-    for (name, tier) in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "x")] {
-        config_map(&server, name, json!({"labels": {"tier": tier}})).await;
-    }
-    let page = |token: String| {
-        ask(&server, Verb::List, "configmaps", "").options(|options| {
-            options.limit = Some(2);
-            options.label_selector = "tier=x".into();
-            options.continue_token = token;
-        })
-    };
-    let (first, token) = names(server.handle(page(String::new())).await);
-    assert_eq!(first, ["a", "c"]);
-    assert_eq!(names(server.handle(page(token)).await), (vec!["d".to_owned()], String::new()));
-}
-
-#[tokio::test]
 async fn a_finalizer_keeps_an_object_until_it_leaves() {
     let server = server().await;
     config_map(&server, "a", json!({"finalizers": ["x.io/y"]})).await;
@@ -204,39 +188,6 @@ async fn preconditions_of_a_delete_are_kept() {
     let refused = server.handle(ask(&server, Verb::Delete, "configmaps", "a").with(body)).await;
     assert_eq!(refused.err().unwrap().reason(), "Conflict");
     assert!(server.handle(ask(&server, Verb::Get, "configmaps", "a")).await.is_ok());
-}
-
-#[tokio::test]
-async fn a_collection_goes_by_selector() {
-    let server = server().await;
-    config_map(&server, "a", json!({"labels": {"tier": "x"}})).await;
-    config_map(&server, "b", json!({})).await;
-    let gone =
-        ask(&server, Verb::DeleteCollection, "configmaps", "").options(|o| o.label_selector = "tier".into());
-    assert_eq!(names(server.handle(gone).await).0, ["a"]);
-    assert_eq!(names(server.handle(ask(&server, Verb::List, "configmaps", "")).await).0, ["b"]);
-}
-
-#[tokio::test]
-async fn objects_appear_in_a_selection_and_vanish_from_it() {
-    let server = server().await;
-    let watch = ask(&server, Verb::Watch, "configmaps", "").options(|options| {
-        options.label_selector = "tier=x".into();
-        options.resource_version = server.store().revision().to_string();
-    });
-    let Reply::Watch(mut events) = server.handle(watch).await.unwrap() else { panic!("not a watch") };
-    config_map(&server, "a", json!({})).await;
-    for label in [json!("x"), Value::Null] {
-        let body = json!({"metadata": {"labels": {"tier": label}}});
-        let patch =
-            ask(&server, Verb::Patch, "configmaps", "a").with(body).of_type("application/merge-patch+json");
-        object(server.handle(patch).await);
-    }
-    let (added, deleted): (WatchEvent, WatchEvent) =
-        (events.next().await.unwrap(), events.next().await.unwrap());
-    assert_eq!((added.change, deleted.change), (Change::Added, Change::Deleted));
-    assert_eq!(deleted.object.value().label("tier"), Some("x"));
-    assert_eq!(deleted.object.value().resource_version(), server.store().revision().to_string());
 }
 
 #[tokio::test]

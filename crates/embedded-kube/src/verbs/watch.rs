@@ -6,12 +6,12 @@ use futures::{StreamExt, stream};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Server, list, list::Filter, options, prefix, view::Viewer, viewer};
+use super::{Server, key, list, list::Filter, options, prefix, view::Viewer, viewer};
 use crate::{
     failure::{Answer, Failure, FieldError},
     registry::Registry,
     request::{Body, Change, Options, Reply, Request, WatchEvent},
-    store::{Page, StoreEvent, Watch},
+    store::{StoreEvent, Watch},
 };
 
 /// How long a watch lasts if the client does not say; the real server takes 30 to 60 minutes.
@@ -37,17 +37,13 @@ impl Server {
         check(options)?;
         let filter = Filter::read(options, &request.resource)?;
         let revision = list::number(&options.resource_version)?;
-        let prefix = prefix(&request.resource, &request.namespace);
+        let prefix = watched(request, &filter);
         let viewer = viewer(&request.resource);
         let initial = options.send_initial_events.unwrap_or(revision == 0);
         let mut waiting = VecDeque::new();
         let after = if initial {
-            let shot = self
-                .store
-                .list(&prefix, &Page::default())
-                .map_err(|_| Failure::internal("no present state"))?;
-            let present = shot.entries.iter().filter(|(_, entry)| filter.matches(&entry.document));
-            waiting.extend(present.map(|(_, entry)| event(Change::Added, viewer.show(entry))));
+            let shot = filter.find(&self.store, &prefix);
+            waiting.extend(shot.entries.iter().map(|(_, entry)| event(Change::Added, viewer.show(entry))));
             if options.send_initial_events == Some(true) && options.bookmarks {
                 waiting.push_back(bookmark(&viewer, shot.revision, true));
             }
@@ -77,6 +73,16 @@ impl Server {
             ended: false,
         };
         Ok(Reply::Watch(stream::unfold(state, next).boxed()))
+    }
+}
+
+/// Whoever waits for one object by its name sleeps through the changes of the others.
+fn watched(request: &Request, filter: &Filter) -> String {
+    let Request { resource, namespace, .. } = request;
+    let is_one_place = !resource.namespaced || !namespace.is_empty();
+    match filter.name().filter(|_| is_one_place) {
+        Some(name) => key(resource, namespace, name),
+        None => prefix(resource, namespace),
     }
 }
 

@@ -209,6 +209,62 @@ async fn a_set_replaces_lost_pods_and_takes_in_those_that_fit() {
 }
 
 #[tokio::test]
+async fn a_pod_that_is_relabelled_is_let_go_and_one_that_is_labelled_back_is_taken_in() {
+    let cluster = Cluster::start().await;
+    cluster.create(DEPLOYMENTS, deployment(1)).await;
+    let pods = pods_are(&cluster, 1).await;
+    let path = format!("{PODS}/{}", pods[0]["metadata"]["name"].as_str().unwrap());
+    let label =
+        async |value: &str| cluster.merge(&path, json!({"metadata": {"labels": {"app": value}}})).await;
+    label("other").await;
+    cluster
+        .until("the release", async || {
+            let pod = cluster.get(&path).await?;
+            pod["metadata"].get("ownerReferences").is_none().then_some(())
+        })
+        .await;
+    pods_are(&cluster, 2).await;
+    label("web").await;
+    // Once it is taken in again there is one too many.
+    let left = pods_are(&cluster, 1).await;
+    assert!(left[0]["metadata"].get("ownerReferences").is_some());
+}
+
+#[tokio::test]
+async fn a_service_that_selects_others_has_their_addresses() {
+    let cluster = with_node().await;
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "none"}, "ports": [{"port": 80}]},
+    });
+    cluster.create("/api/v1/namespaces/default/services", service).await;
+    cluster.create(DEPLOYMENTS, deployment(1)).await;
+    let pods = pods_are(&cluster, 1).await;
+    run(&cluster, &pods[0], "10.0.0.1").await;
+    let path = "/api/v1/namespaces/default/services/web";
+    let has = async |addresses: &[&str]| {
+        cluster
+            .until("the addresses", async || {
+                let slices = cluster.items(SLICES).await;
+                let own = slices
+                    .iter()
+                    .filter(|one| one["metadata"]["labels"]["kubernetes.io/service-name"] == "web");
+                let endpoints = own.filter_map(|one| one["endpoints"].as_array()).flatten();
+                let found: Vec<&str> = endpoints.filter_map(|one| one["addresses"][0].as_str()).collect();
+                (found == addresses).then_some(())
+            })
+            .await;
+    };
+    cluster.merge(path, json!({"spec": {"selector": {"app": "web"}}})).await;
+    has(&["10.0.0.1"]).await;
+    cluster.merge(path, json!({"spec": {"selector": {"app": "none"}}})).await;
+    has(&[]).await;
+    let pod = format!("{PODS}/{}", pods[0]["metadata"]["name"].as_str().unwrap());
+    cluster.merge(&pod, json!({"metadata": {"labels": {"app": "none"}}})).await;
+    has(&["10.0.0.1"]).await;
+}
+
+#[tokio::test]
 async fn a_service_has_the_addresses_of_the_pods_that_serve() {
     let cluster = with_node().await;
     let service = json!({

@@ -32,10 +32,9 @@ pub struct Claim {
     pub release: Vec<Value>,
 }
 
-/// Sorts the pods of a namespace.
-pub fn claim(set: &Value, pods: Vec<Value>) -> Claim {
+/// Sorts the pods of a namespace; those of other owners may be left out.
+pub fn claim(set: &Value, selector: &Selector, pods: Vec<Value>) -> Claim {
     let mut claim = Claim::default();
-    let Some(selector) = at(set, &["spec", "selector"]).and_then(Selector::of) else { return claim };
     for pod in pods {
         let fits = selector.matches(&pod);
         match controller_of(&pod) {
@@ -59,6 +58,11 @@ pub fn missing(set: &Value, active: usize) -> usize {
 
 fn wished(set: &Value) -> usize {
     usize::try_from(number(set, &["spec", "replicas"])).unwrap_or(0)
+}
+
+/// There are too many pods.
+pub fn has_surplus(set: &Value, active: usize) -> bool {
+    active > wished(set)
 }
 
 /// Names of pods to delete: those that are missed least.

@@ -2,7 +2,14 @@ use jiff::Timestamp;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::decide::{claim, missing, new_pod, next_available, status, surplus};
+use super::{
+    super::selector::Selector,
+    decide::{self, Claim, missing, new_pod, next_available, status, surplus},
+};
+
+fn claim(set: &Value, pods: Vec<Value>) -> Claim {
+    decide::claim(set, &Selector::of(&set["spec"]["selector"]).unwrap(), pods)
+}
 
 fn set(replicas: i64) -> Value {
     json!({
