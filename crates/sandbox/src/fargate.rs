@@ -1,5 +1,7 @@
 //! Where a fork's pods would run. EKS decides by the labels that a pod has, and a fork has fewer than its baseline.
 
+use serde_json::Value;
+
 use crate::{
     api::{conditions::reasons, names},
     labels::{Labels, glob},
@@ -96,6 +98,18 @@ pub fn place(pods: Candidate<'_>, compute: Compute<'_>, misleads: impl Fn(&Label
         pods.namespace,
         names::FORK_LABEL
     ))
+}
+
+/// How long pods may take to become ready on Fargate, in seconds: it looks for a place for a minute or two before they even start.
+const PATIENCE: i64 = 600;
+
+/// Lets a fork wait as long as Fargate takes. A baseline on nodes may know less patience.
+pub fn give_time(fork: &mut Value) {
+    if let Some(deadline) = fork.pointer_mut("/spec/progressDeadlineSeconds")
+        && deadline.as_i64().is_some_and(|it| it < PATIENCE)
+    {
+        *deadline = PATIENCE.into();
+    }
 }
 
 /// The profiles that take a pod, by name. A pod that names one is taken by no other.

@@ -35,6 +35,12 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     }
 }
 
+/// An expression for the keys of labels. These are ASCII, so that its classes are, too: a `\w` of all alphabets is a machine a
+/// hundred times as large, and there is an end to how large it may be.
+pub(crate) fn expression(text: &str) -> Result<regex::bytes::Regex, regex::Error> {
+    regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(1 << 18).build()
+}
+
 /// Whether all of `wanted` are there. Of nothing wanted, nothing is selected: that is what a Service means by it.
 pub fn has_all(wanted: &Labels, labels: &Labels) -> bool {
     !wanted.is_empty() && wanted.iter().all(|(key, value)| labels.get(key) == Some(value))

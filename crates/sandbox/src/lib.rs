@@ -8,6 +8,7 @@
 //! | [`refuse`], [`around`] | what cannot be forked, and what around it would be misled |
 //! | [`fargate`] | where a fork's pods would run |
 //! | [`readiness`] | whether a fork is ready, and why not, in words |
+//! | [`local_place`], [`local_status`] | which local workloads have a place, and what is said of their sessions |
 //! | [`routes`] | from objects to the route table, for controllers and routers alike |
 //! | [`mesh`] | the same routes as `HTTPRoute` objects, for a mesh |
 //! | [`condition`], [`phase`], [`ttl`] | what is said of an object, and when it is over |
@@ -23,6 +24,7 @@ pub mod digest;
 pub mod fargate;
 pub mod fork;
 pub mod labels;
+pub mod local_place;
 pub mod local_status;
 pub mod mesh;
 pub mod phase;

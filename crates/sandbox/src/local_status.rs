@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
     api::{
-        LocalPortStatus, LocalWorkloadStatus,
+        LocalPortStatus, LocalWorkloadStatus, Session,
         conditions::{reasons, types},
     },
     condition::{Finding, Status, written},
@@ -22,6 +22,14 @@ pub enum Link {
     Reconnecting(String),
     /// It was lost for longer than that.
     Disconnected(String),
+}
+
+/// The session, while somebody is connected or expected back. The phase would not tell: it has another word for one whose
+/// spec cannot be followed, connected or not.
+pub fn live(status: &LocalWorkloadStatus) -> Option<&Session> {
+    let connected = status.conditions.iter().find(|it| it.type_ == types::CONNECTED)?;
+    let is_live = connected.status == Status::True.word() || connected.reason == reasons::RECONNECTING;
+    status.session.as_ref().filter(|_| is_live)
 }
 
 /// What a connection and its ports mean.

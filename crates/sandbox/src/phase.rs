@@ -87,6 +87,11 @@ fn is_waiting(reason: &str) -> bool {
             | reasons::SANDBOX_NOT_FOUND
             | reasons::NO_MATCHED_SANDBOXES
             | reasons::NO_ROUTERS
+            | reasons::FORBIDDEN
+            | reasons::NOT_ROUTED
+            | reasons::ROUTER_BYPASSED
+            | reasons::SERVICE_REVERTED
+            | reasons::L7_UNAVAILABLE
     )
 }
 
@@ -141,6 +146,8 @@ mod tests {
     #[case::no_cluster(but(&no(types::BASELINE_RESOLVED, reasons::CLUSTER_NOT_READY)), Phase::Pending)]
     #[case::no_profile(but(&no(types::COMPUTE_READY, reasons::NO_FARGATE_PROFILE)), Phase::Pending)]
     #[case::no_target(but(&no(types::ACCEPTED, reasons::TARGET_NOT_FOUND)), Phase::Pending)]
+    #[case::a_quota(but(&no(types::ACCEPTED, reasons::FORBIDDEN)), Phase::Pending)]
+    #[case::no_such_object(but(&no(types::ACCEPTED, reasons::REFUSED_BY_SERVER)), Phase::Failed)]
     #[case::pods_start(but(&no(types::FORKS_READY, reasons::PROGRESSING)), Phase::Progressing)]
     #[case::fargate_starts(but(&no(types::FORKS_READY, reasons::WAITING_FOR_FARGATE)), Phase::Progressing)]
     #[case::image_is_missing(but(&no(types::FORKS_READY, reasons::POD_FAILING)), Phase::Progressing)]

@@ -62,13 +62,34 @@ pub fn routing(annotations: &BTreeMap<String, String>) -> Option<Routing> {
     }
 }
 
-/// Whether a sandbox stands in for what is behind a Service of its namespace.
-pub fn is_used_by(sandbox: &Sandbox, service: &str) -> bool {
-    let status = sandbox.status.iter();
+/// Why the traffic of a Service cannot go to a router.
+pub fn why_not(service: &Service) -> Option<&'static str> {
+    let Some(spec) = &service.spec else { return Some("it has no spec") };
+    if let Some(why) = why_unroutable(service) {
+        return Some(why);
+    }
+    if spec.selector.as_ref().is_none_or(BTreeMap::is_empty) {
+        return Some("it has no selector: somebody else says where its traffic goes");
+    }
+    if !is_taken_over(service) && spec.selector.iter().flatten().any(|(it, _)| it == names::ROUTER_LABEL) {
+        return Some("it is the routers' own");
+    }
+    if spec.publish_not_ready_addresses == Some(true) {
+        return Some(
+            "it publishes addresses that are not ready, and a router that starts must not be among them",
+        );
+    }
+    let ports = spec.ports.as_deref().unwrap_or_default();
+    let other = ports.iter().any(|it| it.protocol.as_deref().is_some_and(|it| it != "TCP"));
+    if ports.is_empty() || other { Some("a router takes TCP alone") } else { None }
+}
+
+/// The Services of its namespace that a sandbox stands in for what is behind. One that goes does so for none.
+pub fn uses(sandbox: &Sandbox) -> impl Iterator<Item = &str> {
+    let status = sandbox.status.iter().filter(|_| sandbox.metadata.deletion_timestamp.is_none());
     let forks = status.clone().flat_map(|it| &it.forks).flat_map(|it| &it.services);
     let virtuals = status.flat_map(|it| &it.virtuals).flat_map(|it| &it.services);
-    let mut names = forks.map(|it| it.from.as_str()).chain(virtuals.map(|it| it.service.as_str()));
-    sandbox.metadata.deletion_timestamp.is_none() && names.any(|it| it == service)
+    forks.map(|it| it.from.as_str()).chain(virtuals.map(|it| it.service.as_str()))
 }
 
 /// Whether a Service is one of ours: of a fork, or the keeper of a selector.

@@ -75,6 +75,10 @@ pub mod reasons {
     pub const INVALID_TARGET: &str = "InvalidTarget";
     /// The name of a fork or of its Service is another object's.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// The API server finds the fork, or something else that is made, invalid.
+    pub const REFUSED_BY_SERVER: &str = "RefusedByServer";
+    /// A quota, a policy or a permission is in the way of what is to be made.
+    pub const FORBIDDEN: &str = "Forbidden";
 
     /// The Service behind an endpoint does not exist yet.
     pub const TARGET_NOT_FOUND: &str = "TargetNotFound";
@@ -113,6 +117,8 @@ pub mod reasons {
     pub const REACHABLE: &str = "Reachable";
     /// The process on the developer's machine does not answer.
     pub const UNREACHABLE: &str = "Unreachable";
+    /// An older local workload of the sandbox stands for the same baseline.
+    pub const BASELINE_TAKEN: &str = "BaselineTaken";
     /// The sandbox lives in another cluster, and so must this object.
     pub const OTHER_CLUSTER: &str = "OtherCluster";
     /// The sandbox does not exist.
@@ -128,6 +134,10 @@ pub mod reasons {
     pub const SERVICE_REVERTED: &str = "ServiceReverted";
     /// Traffic goes past the routers, because none was ready.
     pub const ROUTER_BYPASSED: &str = "RouterBypassed";
+    /// Nobody asked for the traffic of a Service to go to the routers, or it cannot.
+    pub const NOT_ROUTED: &str = "NotRouted";
+    /// Nothing is looked into at a Service's ports, and so no key is found there.
+    pub const L7_UNAVAILABLE: &str = "L7Unavailable";
     /// A foreign `HTTPRoute` is there already.
     pub const ROUTE_CONFLICT: &str = "RouteConflict";
     /// The Gateway API is not installed.

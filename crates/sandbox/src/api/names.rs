@@ -31,6 +31,10 @@ pub const ORIGINAL_ANNOTATION: &str = "sandbox.capt.x-k8s.io/original";
 /// Annotation of a Service: the router's port for each of its ports, as JSON: `{"80": 20001}`. Written before the traffic goes
 /// there, so that the routers listen by then.
 pub const LISTEN_ANNOTATION: &str = "sandbox.capt.x-k8s.io/listen";
+/// Annotation of the Service that keeps another's selector: who took the other one back last.
+pub const REVERTED_BY_ANNOTATION: &str = "sandbox.capt.x-k8s.io/reverted-by";
+/// Annotation of the same Service: when that was.
+pub const REVERTED_AT_ANNOTATION: &str = "sandbox.capt.x-k8s.io/reverted-at";
 /// Label of the routers' Leases and pods.
 pub const ROUTER_LABEL: &str = "sandbox.capt.x-k8s.io/router";
 /// Annotation of a router's Lease: the revision of the table that it applied.

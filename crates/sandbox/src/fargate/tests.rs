@@ -136,3 +136,15 @@ fn a_second_selector_is_tried_when_the_first_would_mislead() {
     let expected = Place::Fargate { profile: "p".into(), labels: labels(&[("compute", "fargate")]) };
     assert_eq!(two.place(), expected);
 }
+
+#[test]
+fn a_fork_waits_as_long_as_fargate_takes() {
+    let of = |spec: serde_json::Value| {
+        let mut fork = serde_json::json!({ "spec": spec });
+        give_time(&mut fork);
+        fork["spec"].clone()
+    };
+    assert_eq!(of(serde_json::json!({"progressDeadlineSeconds": 60}))["progressDeadlineSeconds"], 600);
+    assert_eq!(of(serde_json::json!({"progressDeadlineSeconds": 900}))["progressDeadlineSeconds"], 900);
+    assert_eq!(of(serde_json::json!({})), serde_json::json!({}), "the API server's own is long enough");
+}

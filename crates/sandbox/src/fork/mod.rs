@@ -21,13 +21,13 @@ mod tests;
 use std::collections::BTreeMap;
 
 use kube::ResourceExt as _;
-use regex::Regex;
+use regex::bytes::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::{
     api::{ForkSpec, Sandbox, conditions::reasons, names},
     digest::{canonical, joined_name, sha256},
-    labels::Labels,
+    labels::{self, Labels},
     refusal::Refusal,
     service::LONGEST_NAME,
     template::{self, Template, own_labels, texts},
@@ -137,7 +137,8 @@ fn refuse_fork_of_fork(baseline: &Value) -> Result<(), Refusal> {
 /// The labels whose keys match one of the expressions, but for the marks of tools and ours.
 fn preserved(labels: &Labels, expressions: &[String]) -> Result<Labels, Refusal> {
     let expressions = expressions.iter().map(|text| expression(text)).collect::<Result<Vec<_>, _>>()?;
-    let is_kept = |key: &str| expressions.iter().any(|it| it.is_match(key)) && !marks::is_ours(key);
+    let is_kept =
+        |key: &str| expressions.iter().any(|it| it.is_match(key.as_bytes())) && !marks::is_ours(key);
     Ok(labels
         .iter()
         .filter(|(key, _)| is_kept(key))
@@ -146,8 +147,7 @@ fn preserved(labels: &Labels, expressions: &[String]) -> Result<Labels, Refusal>
 }
 
 fn expression(text: &str) -> Result<Regex, Refusal> {
-    // A small expression can be a large machine; this is room enough for the keys of labels.
-    regex::RegexBuilder::new(text).size_limit(1 << 16).build().map_err(|error| {
+    labels::expression(text).map_err(|error| {
         Refusal::new(
             reasons::INVALID_SPEC,
             format!("preservedLabels: {text:?} is no regular expression: {error}"),

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Port, foreign, is_live, shards};
+use super::{Port, foreign, homes, is_live, shards};
 use crate::{
     api::{
         RouteGroup, RoutingMode,
@@ -81,7 +81,14 @@ pub struct Plan {
 
 impl Plan {
     /// For these groups. The sandboxes of a group whose routes are the mesh's are routed by it too, under their own keys.
-    pub fn new(table: &Routes, groups: &[&RouteGroup], routers: &[RouterSeen], seen: Seen) -> Self {
+    /// `before` is the plan of a moment ago: objects may not have been heard of that were written for it.
+    pub fn new(
+        table: &Routes,
+        groups: &[&RouteGroup],
+        routers: &[RouterSeen],
+        seen: Seen,
+        before: Option<&Self>,
+    ) -> Self {
         let mut plan = Self { seen, ..Self::default() };
         let mut ports: BTreeMap<(Name, u16), Port> = BTreeMap::new();
         for group in groups {
@@ -99,12 +106,23 @@ impl Plan {
             }
         }
         for ((service, _), port) in ports {
-            match foreign(&port, plan.seen.all().map(|(_, it)| it)) {
-                Some(name) => drop(plan.foreign.insert(service, name)),
-                None => plan.shards.entry(service).or_default().extend(shards(&port).into_iter().map(shard)),
-            }
+            plan.place(service, &port, before);
         }
         plan
+    }
+
+    /// Plans the objects of a port, unless somebody else has some.
+    fn place(&mut self, service: Name, port: &Port, before: Option<&Self>) {
+        let live = || self.seen.all().map(|(_, it)| it);
+        if let Some(name) = foreign(port, live()) {
+            self.foreign.insert(service, name);
+            return;
+        }
+        // One that was made before anything was known keeps nothing where it is.
+        let planned = before.filter(|it| it.is_served()).and_then(|it| it.shards.get(&service));
+        let planned = planned.into_iter().flatten().map(|it| &it.object);
+        let made = shards(port, &homes(port, planned.chain(live())));
+        self.shards.entry(service).or_default().extend(made.into_iter().map(shard));
     }
 
     /// Whether a mesh shall send requests to the forks of a group. If nobody said, one that is alive does, where none of our
@@ -202,7 +220,9 @@ impl Plan {
         let live = self.live(&shard.name).filter(|it| digest(it) == Some(shard.digest.as_str()));
         let Some(live) = live else { return Some(format!("HTTPRoute {namespace}/{name} is being written")) };
         let parents = live["status"]["parents"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut of_services = parents.iter().filter(|it| it["parentRef"]["kind"] == "Service").peekable();
+        let own = &shard.object["spec"]["parentRefs"][0];
+        let is_ours = |it: &&Value| ["kind", "name"].iter().all(|field| it["parentRef"][field] == own[field]);
+        let mut of_services = parents.iter().filter(is_ours).peekable();
         if of_services.peek().is_none() {
             return Some(format!("no mesh has said anything of HTTPRoute {namespace}/{name} yet"));
         }
@@ -221,11 +241,12 @@ fn verdict(parent: &Value, generation: &Value) -> Option<String> {
     let conditions = parent["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = |type_: &str| conditions.iter().find(|it| it["type"] == type_);
     let is_old = |it: &Value| it.get("observedGeneration").is_some_and(|seen| seen != generation);
-    let accepted = of("Accepted");
-    if accepted.is_none_or(is_old) {
+    // A backend that does not exist is said by the second: without it nobody knows that the routes lead anywhere.
+    let both = [of("Accepted"), of("ResolvedRefs")];
+    if both.iter().any(|it| it.is_none_or(is_old)) {
         return Some(format!("{who} has not looked at it yet"));
     }
-    let bad = [accepted, of("ResolvedRefs")].into_iter().flatten().find(|it| it["status"] != "True")?;
+    let bad = both.into_iter().flatten().find(|it| it["status"] != "True")?;
     let text = |field: &str| bad[field].as_str().unwrap_or_default().to_owned();
     Some(format!("{who} says {}=False, {}: {}", text("type"), text("reason"), text("message")))
 }
@@ -248,9 +269,7 @@ fn add(ports: &mut BTreeMap<(Name, u16), Port>, own: &Own, headers: &[String]) {
             ..Port::default()
         });
         port.keys.insert(own.key.clone(), service.clone().map(|it| (it, at.port())));
-        if !headers.is_empty() {
-            port.headers.insert(own.key.clone(), headers.to_vec());
-        }
+        port.headers.extend(headers.iter().map(|it| it.to_ascii_lowercase()));
     }
 }
 

@@ -163,7 +163,7 @@ fn port(count: usize, headers: usize) -> Port {
         service: "cart".into(),
         port: 80,
         keys: (0..count).map(|it| (key(it), Some((format!("cart-pr-{it}"), 80)))).collect(),
-        headers: (0..count).map(|it| (key(it), names())).collect(),
+        headers: names().into_iter().collect(),
     }
 }
 
@@ -179,7 +179,7 @@ fn keys_are_spread_within_the_limits_and_one_shard_has_the_rest(
     #[case] headers: usize,
     #[case] expected: usize,
 ) {
-    let shards = shards(&port(count, headers));
+    let shards = shards(&port(count, headers), &Homes::new());
     assert_eq!(shards.len(), expected);
     let (mut rest, mut keys) = (0, 0);
     for shard in &shards {
@@ -197,11 +197,66 @@ fn keys_are_spread_within_the_limits_and_one_shard_has_the_rest(
     assert_eq!(names.len(), expected);
 }
 
+/// The keys of each object.
+fn lived(port: &Port, objects: &[Value]) -> Vec<(usize, Vec<String>)> {
+    let mut all: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for (key, at) in homes(port, objects) {
+        all.entry(at).or_default().push(key);
+    }
+    all.into_iter().collect()
+}
+
+#[test]
+fn a_key_stays_where_it_is_whoever_comes_and_goes() {
+    let mut port = port(40, 0);
+    let mut objects = shards(&port, &Homes::new());
+    let before = homes(&port, &objects);
+    assert_eq!(before.len(), 40);
+    // Sorted before all others: nobody moves on for it.
+    port.keys.insert("a".into(), None);
+    objects = shards(&port, &homes(&port, &objects));
+    let after = homes(&port, &objects);
+    assert!(before.iter().all(|(key, at)| after[key] == *at), "{after:?}");
+    assert_eq!(after["a"], 2, "the last one had room");
+    // What goes leaves a gap, and the next one fills it.
+    let gone = lived(&port, &objects)[1].1[0].clone();
+    port.keys.remove(&gone);
+    objects = shards(&port, &homes(&port, &objects));
+    port.keys.insert("b".into(), None);
+    objects = shards(&port, &homes(&port, &objects));
+    assert_eq!(homes(&port, &objects)["b"], 1);
+    // An object whose keys are all gone goes; the first one stays for everybody else.
+    port.keys.retain(|key, _| after.get(key) == Some(&2));
+    objects = shards(&port, &homes(&port, &objects));
+    let names: Vec<_> = objects.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 2);
+    assert!(names[0].ends_with("-0") && names[1].ends_with("-2"), "{names:?}");
+    assert_eq!(lived(&port, &objects).len(), 1);
+}
+
+#[test]
+fn objects_that_others_fill_stay_within_the_limits() {
+    let mut port = port(15, 0);
+    let objects = shards(&port, &Homes::new());
+    // More headers, and so fewer keys fit into one.
+    port.headers = (0..20).map(|it| format!("x-{it}")).collect();
+    let fewer = shards(&port, &homes(&port, &objects));
+    assert_eq!(lived(&port, &fewer).iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [5, 5, 5]);
+}
+
+#[test]
+fn a_header_of_one_group_may_carry_any_key_of_the_service_as_for_the_router() {
+    let rules = shards(&port(2, 1), &Homes::new())[0]["spec"]["rules"].clone();
+    for rule in &rules.as_array().unwrap()[..2] {
+        assert!(rule.to_string().contains("x-tenant-0"), "{rule}");
+    }
+}
+
 #[test]
 fn a_key_that_nobody_answers_has_a_rule_without_a_backend() {
     let mut port = port(1, 0);
     port.keys.insert("k0".into(), None);
-    let rules = shards(&port)[0]["spec"]["rules"].clone();
+    let rules = shards(&port, &Homes::new())[0]["spec"]["rules"].clone();
     assert_eq!(rules[0]["backendRefs"], json!([]));
     assert_eq!(rules[1]["backendRefs"][0]["name"], "cart");
 }
@@ -221,7 +276,7 @@ fn somebody_elses_route_is_found_and_ours_is_not() {
         "metadata": {"name": "canary", "namespace": "shop"},
         "spec": {"parentRefs": [{"kind": "Service", "name": "cart"}]}
     });
-    let ours = shards(&port);
+    let ours = shards(&port, &Homes::new());
     assert_eq!(foreign(&port, &ours), None);
     assert_eq!(foreign(&port, ours.iter().chain([&theirs])), Some("canary".to_owned()));
     let mut elsewhere = theirs.clone();

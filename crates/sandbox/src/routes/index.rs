@@ -91,16 +91,22 @@ impl<'a> Index<'a> {
         self.services.get(&(namespace, name)).copied()
     }
 
-    /// Whether the traffic of a Service should go to the router and does not yet.
-    pub(super) fn is_waiting(&self, namespace: &str, name: &str) -> bool {
-        self.service(namespace, name).is_some_and(|it| {
-            let wanted = if it.annotations().contains_key(names::ROUTING_ANNOTATION) {
-                routing(it.annotations()).is_some()
-            } else {
-                self.routed.contains(namespace)
-            };
-            wanted && !is_taken_over(it)
-        })
+    /// The Service that keeps the selector of another one.
+    pub(super) fn keeper(&self, namespace: &str, name: &str) -> Option<&'a Service> {
+        self.service(namespace, self.keepers.get(&(namespace, name))?)
+    }
+
+    /// Whether all Services of a namespace shall go through the router.
+    pub(super) fn is_routed(&self, namespace: &str) -> bool {
+        self.routed.contains(namespace)
+    }
+
+    /// What a port of a Service speaks. Who takes a Service over leaves that as it is.
+    pub(super) fn protocol(&self, at: &ServicePort) -> AppProtocol {
+        let spec = self.service(at.namespace(), at.name()).and_then(|it| it.spec.as_ref());
+        let mut ports = spec.into_iter().flat_map(|it| it.ports.iter().flatten());
+        let port = ports.find(|it| it.port == i32::from(at.port()));
+        port.and_then(|it| it.app_protocol.as_deref()).map(speaks).unwrap_or_default()
     }
 
     /// The route of a Service's port, without overrides.
@@ -115,8 +121,8 @@ impl<'a> Index<'a> {
         let (namespace, name) = (at.namespace(), at.name());
         let Some(service) = self.service(namespace, name) else { return Backend::baseline([]) };
         let port = port.and_then(|it| it.name).unwrap_or_default();
-        let keeper = self.keepers.get(&(namespace, name));
-        let kept = keeper.map(|it| self.addresses(namespace, it, &port)).unwrap_or_default();
+        let keeper = self.keeper(namespace, name).filter(|it| is_kept(service, it));
+        let kept = keeper.map(|it| self.addresses(namespace, &it.name_any(), &port)).unwrap_or_default();
         // The endpoints of a Service that was taken over are the routers, and they may be so before the Service tells.
         if kept.is_empty() && !is_taken_over(service) {
             return Backend::baseline(self.addresses(namespace, name, &port));
@@ -152,6 +158,18 @@ impl<'a> Index<'a> {
 
 fn key<'a>(namespace: Option<&'a String>, name: Option<&'a String>) -> (&'a str, &'a str) {
     (namespace.map_or("", String::as_str), name.map_or("", String::as_str))
+}
+
+/// Whether the keeper's endpoints are those of a Service. One that its owner has back may be something else by now; and
+/// until its own endpoints are its pods again, which comes a moment later, the keeper's are.
+fn is_kept(service: &Service, keeper: &Service) -> bool {
+    let targets = |ports: Vec<k8s::ServicePort>| {
+        ports.into_iter().map(|it| (it.port, it.target_port)).collect::<Vec<_>>()
+    };
+    let (one, other) = (original(service), original(keeper));
+    is_taken_over(service)
+        || service.annotations().contains_key(names::LISTEN_ANNOTATION)
+        || (one.selector == other.selector && targets(one.ports) == targets(other.ports))
 }
 
 fn is_enabled(annotations: &BTreeMap<String, String>) -> bool {

@@ -137,6 +137,15 @@ pub(super) fn places(route: &mut Route, routing: &Routing) {
     }
 }
 
+/// What a digest says of where a group's key may stand.
+pub(super) fn places_line(routing: &Routing) -> String {
+    let query = routing.query_param.as_deref().filter(|it| !it.is_empty());
+    if routing.custom_headers.is_empty() && query.is_none() {
+        return String::new();
+    }
+    format!(" in {:?} {}", routing.custom_headers, query.unwrap_or_default())
+}
+
 /// `namespace/name`.
 pub(super) fn full_name(object: &impl ResourceExt) -> String {
     format!("{}/{}", object.namespace().unwrap_or_default(), object.name_any())

@@ -3,27 +3,32 @@
 //! Contract: a pure function of the objects. The order in which they are given makes no difference, and the same objects
 //! give the same revisions everywhere: the controllers compute what the routers should have, each router computes it for
 //! itself, and both compare revisions. Addresses are not part of a revision, only whether there are any: a pod that is
-//! replaced by another changes no route.
+//! replaced by another changes no route. A router that has a revision may for a moment still know the addresses of before.
 
+mod history;
 mod index;
 mod keys;
 mod matching;
 mod overrides;
 mod previews;
 mod programmed;
+mod reach;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fmt::Write as _,
+    sync::Arc,
 };
 
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
     discovery::v1::EndpointSlice,
 };
-use sandbox_router::table::{Builder, Key, Route, Rule, ServicePort, Table, Target, Unavailable};
+use sandbox_router::table::{
+    AppProtocol, Before, Builder, Key, Local, Route, Rule, ServicePort, Table, Target, Unavailable,
+};
 
 use self::{
     index::Index,
@@ -36,9 +41,11 @@ use crate::{
 };
 
 pub use self::{
+    history::History,
     keys::{Kind, Owner, key_of},
     matching::members,
     programmed::{Programmed, RouterSeen, programmed},
+    reach::{Astray, Why},
 };
 
 /// What a table is made from.
@@ -71,6 +78,8 @@ pub struct Routes {
     pub revisions: BTreeMap<String, String>,
     /// What became of each sandbox and each group.
     pub owners: BTreeMap<Owner, Own>,
+    /// The tables of before, which routers may still have.
+    pub history: Arc<History>,
 }
 
 /// What became of a sandbox or a group.
@@ -88,17 +97,21 @@ pub struct Own {
     pub routes: usize,
     /// Routes whose fork has no pod that is ready, as `namespace/service:port`.
     pub unready: Vec<String>,
-    /// The ports that are overridden, in order, each with the Service that answers under the key; none where nobody does. For
+    /// The ports of Services in scope that are overridden, in order, each with the Service that answers under the key; none where nobody does. For
     /// those who send requests to Services and not to pods.
     pub backends: Vec<(ServicePort, Option<String>)>,
-    /// Services whose traffic should go to the router and does not yet, as `namespace/name`.
-    pub waiting: Vec<String>,
+    /// Services whose requests do not come to the router, unless callers go there by themselves.
+    pub astray: Vec<Astray>,
+    /// Ports that nobody looks into, so that no key is found there.
+    pub opaque: BTreeSet<ServicePort>,
     /// Endpoints whose Service does not exist.
     pub missing_targets: Vec<String>,
     /// The hosts of its endpoints, by their names.
     pub hosts: BTreeMap<String, String>,
     /// A digest of its own routes.
     pub digest: String,
+    /// The same for the routes of each namespace.
+    pub parts: BTreeMap<String, u64>,
 }
 
 impl Own {
@@ -126,6 +139,7 @@ pub fn routes(objects: &Objects<'_>) -> Routes {
         domain: objects.domain,
         labels: BTreeSet::new(),
         rules: HashMap::new(),
+        explicit: reach::explicit(objects),
     };
     work.listen();
     let mut owners = BTreeMap::new();
@@ -135,7 +149,7 @@ pub fn routes(objects: &Objects<'_>) -> Routes {
     }
     work.told();
     let revisions = work.revisions(objects.scope);
-    Routes { table: work.builder.build(), revisions, owners }
+    Routes { table: work.builder.build(), revisions, owners, history: Arc::default() }
 }
 
 /// A table in the making.
@@ -149,6 +163,8 @@ struct Work<'a> {
     labels: BTreeSet<String>,
     /// For consumers of the queues of each workload.
     rules: ByName<'a, Vec<Rule>>,
+    /// Sandboxes whose callers go to the router by themselves.
+    explicit: HashSet<(&'a str, &'a str)>,
 }
 
 /// What a digest says of one route.
@@ -162,8 +178,8 @@ impl<'a> Work<'a> {
     fn listen(&mut self) {
         for (service, port, listen) in self.index.listeners.iter().copied() {
             let at = ServicePort::new(service.namespace, service.name, port);
-            self.line(service.namespace, format!("{at} at {listen}"));
             let made = self.index.route(&at).listen(listen);
+            self.line(service.namespace, format!("{at} at {listen} {:?}", made.protocol()));
             self.builder.add(made);
         }
     }
@@ -199,13 +215,16 @@ impl<'a> Work<'a> {
             ..Own::default()
         };
         let sandboxes = claim.sandbox.map_or(members, |it| vec![it]);
-        let wanted = Self::resolve(&sandboxes, claim, overrides, &mut own);
+        let wanted = self.resolve(&sandboxes, claim, overrides, &mut own);
         let Some(key) = Key::parse(&claim.key).filter(|_| claim.older.is_none() && !claim.deleting) else {
             return own;
         };
         let mut lines = Vec::with_capacity(wanted.len());
         for (at, target, service) in wanted {
-            own.backends.push((at.clone(), service.map(str::to_owned)));
+            // Who sees the Services of one namespace alone has nothing to say of others.
+            if self.index.is_in_scope(at.namespace()) {
+                own.backends.push((at.clone(), service.map(str::to_owned)));
+            }
             self.put(at, (&key, target), claim, (&mut own, &mut lines));
         }
         self.rules(&sandboxes, &key, overrides, &own);
@@ -226,13 +245,15 @@ impl<'a> Work<'a> {
             }
             let is_all = of_one.len() == lines.len();
             let some = || of_lines(of_one.iter().map(|it| it.text.as_str()));
-            let line = [key.as_str(), &if is_all { own.digest.clone() } else { some() }].join(" ");
-            self.line(namespace, line);
+            let digest = if is_all { own.digest.clone() } else { some() };
+            own.parts.insert(namespace.to_owned(), u64::from_str_radix(&digest, 16).unwrap_or_default());
+            self.line(namespace, [key.as_str(), &digest].join(" "));
         }
     }
 
     /// Who answers under a key, for each port of a Service in order. Where several sandboxes would, nobody does.
     fn resolve<'o>(
+        &self,
         sandboxes: &[&'a Sandbox],
         claim: &Claim<'a>,
         overrides: &'o Overrides<'a>,
@@ -253,7 +274,7 @@ impl<'a> Work<'a> {
             if real().nth(1).is_none() {
                 let calm = candidates.iter().find(|(_, it)| it.is_virtual());
                 let target =
-                    |(_, it): &(_, &'o Override<'a>)| Some((at, Self::target(it, claim, own)?, it.service));
+                    |(_, it): &(_, &'o Override<'a>)| Some((at, self.target(it, claim, own)?, it.service));
                 wanted.extend(real().chain(calm).find_map(target));
                 continue;
             }
@@ -268,12 +289,21 @@ impl<'a> Work<'a> {
     }
 
     /// Who answers, by what the group wants while a fork is not ready. `None` leaves it to the baseline.
-    fn target(one: &Override<'_>, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
+    fn target(&self, one: &Override<'_>, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
+        let policy = claim.group.map_or(UnreadyPolicy::Fail, |it| it.spec.routing.unready_policy);
         match &one.made {
+            // The same goes for the fork that a local process stands before.
+            Made::Ready(Target::Local(local))
+                if policy == UnreadyPolicy::Baseline
+                    && matches!(local.stands_before(), Before::Unavailable(_)) =>
+            {
+                Some(Target::Local(Arc::new(Local::clone(local).before(Before::Baseline))))
+            }
             Made::Ready(target) => Some(target.clone()),
             Made::Unready(why) => {
-                own.unready.push(one.at.to_string());
-                let policy = claim.group.map_or(UnreadyPolicy::Fail, |it| it.spec.routing.unready_policy);
+                if self.index.is_in_scope(one.at.namespace()) {
+                    own.unready.push(one.at.to_string());
+                }
                 (policy == UnreadyPolicy::Fail).then(|| Target::Unavailable(why.clone()))
             }
         }
@@ -287,11 +317,14 @@ impl<'a> Work<'a> {
         (own, lines): (&mut Own, &mut Vec<Line>),
     ) {
         own.routes += 1;
-        if self.index.is_waiting(at.namespace(), at.name()) {
-            own.waiting.push(format!("{}/{}", at.namespace(), at.name()));
-            own.waiting.dedup();
+        let protocol = self.index.protocol(at);
+        self.reach(at, protocol, claim, own);
+        let mut text = line(at, key, &target);
+        let _ = write!(text, " {protocol:?}");
+        if let Some(group) = claim.group {
+            text.push_str(&keys::places_line(&group.spec.routing));
         }
-        lines.push(Line { at: at.clone(), text: line(at, key, &target) });
+        lines.push(Line { at: at.clone(), text });
         if !self.index.is_in_scope(at.namespace()) {
             return;
         }
@@ -301,6 +334,21 @@ impl<'a> Work<'a> {
             keys::places(route, &group.spec.routing);
         }
         route.set(key.clone(), target);
+    }
+
+    /// Notes whether requests to a Service come to the router, and whether they are looked into.
+    fn reach(&self, at: &ServicePort, protocol: AppProtocol, claim: &Claim<'_>, own: &mut Own) {
+        if protocol == AppProtocol::Tcp {
+            own.opaque.insert(at.clone());
+        }
+        let (namespace, name) = (at.namespace(), at.name());
+        let is_noted = own.astray.last().is_some_and(|it| (&*it.namespace, &*it.name) == (namespace, name));
+        if is_noted || reach::comes_anyway(claim, at, &self.explicit) {
+            return;
+        }
+        if let Some(why) = self.index.astray(namespace, name) {
+            own.astray.push(Astray { namespace: namespace.to_owned(), name: name.to_owned(), why });
+        }
     }
 }
 
@@ -324,7 +372,7 @@ fn conflict<'c, 'o: 'c, 'a: 'o>(
 /// What a digest says of a target: who, but not where.
 fn line(at: &ServicePort, key: &Key, target: &Target) -> String {
     let name = target.name().to_str().unwrap_or_default();
-    let mut line = String::with_capacity(64);
+    let mut line = String::with_capacity(80);
     // Writing to a text does not fail.
     let _ = match target {
         Target::Backend(_) | Target::Virtual(_) => write!(line, "{at} {} {name}", key.as_str()),
@@ -334,8 +382,17 @@ fn line(at: &ServicePort, key: &Key, target: &Target) -> String {
         }
         Target::Local(local) => {
             let gateway = local.gateway().map_or("", |it| it.name.as_str());
-            let (port, when) = (local.port(), local.counts_when());
-            write!(line, "{at} {} {name}:{port} {when:?} at {gateway}", key.as_str())
+            let (port, when, protocol) = (local.port(), local.counts_when(), local.protocol());
+            let before = match local.stands_before() {
+                Before::Baseline => "baseline",
+                Before::Fork(fork) => fork.name().to_str().unwrap_or_default(),
+                Before::Unavailable(why) => why.error().to_str().unwrap_or_default(),
+            };
+            let (key, otherwise) = (key.as_str(), local.fallback());
+            write!(
+                line,
+                "{at} {key} {name}:{port} {protocol:?} {when:?} before {before} else {otherwise:?} at {gateway}"
+            )
         }
     };
     line

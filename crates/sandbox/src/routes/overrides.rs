@@ -5,13 +5,17 @@ use std::{collections::HashMap, sync::Arc};
 use http::{HeaderName, HeaderValue, StatusCode};
 use kube::ResourceExt as _;
 use sandbox_router::table::{
-    AppProtocol, Backend, Gateway, Local, Otherwise, ServicePort, Target, Unavailable, When,
+    AppProtocol, Backend, Before, Gateway, Local, Otherwise, ServicePort, Target, Unavailable, When,
 };
 
 use super::{ByName, Objects, index::Index};
-use crate::api::{
-    DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec, Sandbox,
-    VirtualStatus,
+use crate::{
+    api::{
+        DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec,
+        Sandbox, VirtualStatus,
+    },
+    local_place::{age, place},
+    local_status::live,
 };
 
 /// Who answers a port of a Service under a sandbox's key.
@@ -60,8 +64,8 @@ impl<'a> Overrides<'a> {
         let mut all = HashMap::with_capacity(objects.sandboxes.len());
         for sandbox in &objects.sandboxes {
             let key = name(sandbox);
-            let own = locals.get(&key).map_or(&[][..], Vec::as_slice);
-            all.insert(key, of_sandbox(sandbox, own, index));
+            let own = locals.remove(&key).unwrap_or_default();
+            all.insert(key, of_sandbox(sandbox, &placed(sandbox, own), index));
         }
         Self { all }
     }
@@ -74,6 +78,13 @@ impl<'a> Overrides<'a> {
 fn name(sandbox: &Sandbox) -> (&str, &str) {
     let metadata = &sandbox.metadata;
     (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Those that have a place, in an order that is the same wherever this is asked.
+fn placed<'a>(sandbox: &Sandbox, mut locals: Vec<&'a LocalWorkload>) -> Vec<&'a LocalWorkload> {
+    locals.sort_by(|one, other| age(one).cmp(&age(other)));
+    let has_place = |it: &&LocalWorkload| place(it, sandbox, locals.iter().copied()).is_ok();
+    locals.iter().copied().filter(has_place).collect()
 }
 
 fn of_sandbox<'a>(
@@ -175,27 +186,28 @@ fn target(local: &LocalWorkload, mapping: &Mapping, fork: Option<&Override<'_>>)
     let namespace = local.metadata.namespace.as_deref().unwrap_or_default();
     let made = Local::new(namespace, &local.name_any(), u16::try_from(mapping.port).ok()?);
     let made = made.speaks(protocol(mapping.app_protocol)).when(when(local.spec.over.as_ref()));
-    let made = made.otherwise(otherwise(local, fork));
+    let made = made.before(before(fork)).otherwise(otherwise(local, fork));
     Some(match gateway(local) {
         Some(gateway) => made.behind(gateway),
         None => made,
     })
 }
 
-/// What answers while nobody is connected, and for what the local process leaves to others.
+/// What would answer without the local process.
+fn before(fork: Option<&Override<'_>>) -> Before {
+    match fork.map(|it| &it.made) {
+        Some(Made::Ready(target)) => target.backend().cloned().map_or(Before::Baseline, Before::Fork),
+        Some(Made::Unready(why)) => Before::Unavailable(Arc::clone(why)),
+        None => Before::Baseline,
+    }
+}
+
+/// What answers while nobody is connected.
 fn otherwise(local: &LocalWorkload, fork: Option<&Override<'_>>) -> Otherwise {
-    let backend = fork.and_then(|it| match &it.made {
-        Made::Ready(target) => target.backend().cloned(),
-        Made::Unready(_) => None,
-    });
-    match (local.spec.disconnect_policy, backend) {
-        (DisconnectPolicy::Fork, Some(backend)) => Otherwise::Fork(backend),
-        // What falls through goes where it would have gone without the local process.
-        (DisconnectPolicy::Fail | DisconnectPolicy::Baseline, Some(backend)) if local.spec.over.is_some() => {
-            Otherwise::Fork(backend)
-        }
-        (DisconnectPolicy::Baseline, _) => Otherwise::Baseline,
-        (DisconnectPolicy::Fork | DisconnectPolicy::Fail, _) => Otherwise::Fail,
+    match local.spec.disconnect_policy {
+        DisconnectPolicy::Baseline => Otherwise::Baseline,
+        DisconnectPolicy::Fork if fork.is_some() => Otherwise::Before,
+        DisconnectPolicy::Fork | DisconnectPolicy::Fail => Otherwise::Fail,
     }
 }
 
@@ -213,8 +225,10 @@ fn when(over: Option<&OverrideSpec>) -> When {
     When::ExceptStatus(codes.collect())
 }
 
+/// The router that holds the connection, while there is one or it is expected back. A session that is over leads nowhere:
+/// its router may be gone, and its address another's.
 fn gateway(local: &LocalWorkload) -> Option<Gateway> {
-    let session = local.status.as_ref()?.session.as_ref()?;
+    let session = live(local.status.as_ref()?)?;
     let address = session.gateway_address.as_ref()?.parse().ok()?;
     Some(Gateway { name: session.gateway.clone()?, address })
 }

@@ -98,7 +98,7 @@ fn mapping(of_port: &[(&Override<'_>, (u16, &str))]) -> Mapping {
     Mapping { workload_port: of_port[0].1.0, destinations: of_port.iter().map(one).collect() }
 }
 
-fn endpoints<'a>(claim: &Claim<'a>) -> &'a [Endpoint] {
+pub(super) fn endpoints<'a>(claim: &Claim<'a>) -> &'a [Endpoint] {
     match (claim.sandbox, claim.group) {
         (Some(sandbox), _) => &sandbox.spec.endpoints,
         (None, Some(group)) => &group.spec.endpoints,

@@ -198,6 +198,56 @@ fn another_pod_is_no_other_revision_and_the_last_one_is() {
 }
 
 #[test]
+fn everything_that_requests_depend_on_is_another_revision() {
+    let shop = || {
+        let mut shop = Shop::new(&["cart", "web"]);
+        shop.sandbox("pr-1", &["cart"], true);
+        let spec = json!({"match": {"label": {"key": "feature", "value": "*"}}, "routingKey": "group-key"});
+        shop.group("g", &spec);
+        shop
+    };
+    let revision = |change: &dyn Fn(&mut Shop)| {
+        let mut shop = shop();
+        change(&mut shop);
+        shop.routes().revisions["shop"].clone()
+    };
+    let local = |of: &'static str, spec: serde_json::Value| {
+        move |shop: &mut Shop| drop(shop.local("pr-1", of, &spec).clone())
+    };
+    let mapped = |word: &str| json!([{"port": 8080, "toLocal": "localhost:3000", "appProtocol": word}]);
+    let all = [
+        revision(&|_| {}),
+        revision(&|shop| shop.groups[0].spec.routing.custom_headers = vec!["x-tenant".into()]),
+        revision(&|shop| shop.groups[0].spec.routing.query_param = Some("key".into())),
+        revision(&|shop| {
+            shop.services[0].spec.as_mut().unwrap().ports.as_mut().unwrap()[0].app_protocol =
+                Some("grpc".into());
+        }),
+        revision(&local("web", json!({}))),
+        revision(&local("web", json!({"disconnectPolicy": "Baseline"}))),
+        revision(&local("cart", json!({"disconnectPolicy": "Fork"}))),
+        revision(&local("web", json!({"mappings": mapped("grpc")}))),
+    ];
+    let different: BTreeSet<_> = all.iter().collect();
+    assert_eq!(different.len(), all.len(), "{all:?}");
+}
+
+#[test]
+fn a_service_that_its_owner_has_back_is_what_its_owner_makes_of_it() {
+    let mut shop = Shop::new(&["cart"]);
+    shop.sandbox("pr-1", &["cart"], true);
+    let baseline = |shop: &Shop| {
+        shop.routes().table.route("shop", "cart", 80).unwrap().baseline().addresses()[0].to_string()
+    };
+    shop.service("cart-sbxbase-aaaa", &json!({crate::api::names::BASE_OF_LABEL: "cart"}), Some("10.7.0.1"));
+    let keeper = shop.services.last_mut().unwrap().spec.as_mut().unwrap();
+    keeper.selector = Some([("app".to_owned(), "cart".to_owned())].into());
+    assert_eq!(baseline(&shop), "10.7.0.1:8080", "its own endpoints may still be the routers");
+    shop.services[0].spec.as_mut().unwrap().selector = Some([("app".to_owned(), "cart-2".to_owned())].into());
+    assert_eq!(baseline(&shop), "10.0.0.1:8080", "the keeper keeps what it was");
+}
+
+#[test]
 fn a_sandbox_of_another_cluster_has_no_routes_here() {
     let mut shop = Shop::new(&["cart"]);
     shop.sandbox("pr-1", &["cart"], true);

@@ -10,6 +10,7 @@ use crate::{
         Customizations, DisconnectPolicy, EnvOperation, EnvVar, ForkSpec, LocalSpec, Sandbox, SandboxSpec,
         conditions::reasons, schema,
     },
+    labels,
     refusal::Refusal,
     target,
 };
@@ -101,7 +102,7 @@ fn customizations(path: &str, custom: &Customizations, problems: &mut Problems) 
     for (index, expression) in preserved_labels.iter().enumerate() {
         let path = format!("{path}.preservedLabels[{index}]");
         problems.length(&path, expression, 253);
-        if expression.is_empty() || regex::Regex::new(expression).is_err() {
+        if expression.is_empty() || labels::expression(expression).is_err() {
             problems.add(&path, format!("{expression:?} is no regular expression"));
         }
     }

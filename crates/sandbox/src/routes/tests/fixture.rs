@@ -102,7 +102,9 @@ impl Shop {
             },
             "status": {
                 "services": [{"service": baseline, "ports": [{"port": 80, "targetPort": 8080}]}],
-                "session": {"id": "s", "gateway": "router-0", "gatewayAddress": "10.9.0.1"}
+                "session": {"id": "s", "gateway": "router-0", "gatewayAddress": "10.9.0.1"},
+                "conditions": [{"type": "Connected", "status": "True", "reason": "Connected", "message": "",
+                                "lastTransitionTime": "2026-11-17T05:00:00Z"}]
             }
         });
         local["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());

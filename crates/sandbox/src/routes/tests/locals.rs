@@ -1,5 +1,5 @@
 use rstest::rstest;
-use sandbox_router::table::{Local, When};
+use sandbox_router::table::{Before, Local, When};
 use serde_json::Value;
 
 use super::*;
@@ -25,30 +25,74 @@ fn a_local_workload_answers_under_its_sandboxes_key() {
 }
 
 #[rstest]
-#[case(json!({}), false, "fail")]
-#[case(json!({"disconnectPolicy": "Baseline"}), false, "baseline")]
-#[case(json!({"disconnectPolicy": "Fork"}), true, "fork")]
-#[case::a_fork_that_does_not_exist(json!({"disconnectPolicy": "Fork"}), false, "fail")]
-#[case::what_falls_through_goes_to_the_fork(json!({"override": {"exceptStatus": [404]}}), true, "fork")]
-#[case(json!({"override": {"exceptStatus": [404]}}), false, "fail")]
+#[case(json!({}), "none", Otherwise::Fail, "baseline")]
+#[case(json!({"disconnectPolicy": "Baseline"}), "none", Otherwise::Baseline, "baseline")]
+#[case(json!({"disconnectPolicy": "Fork"}), "ready", Otherwise::Before, "fork")]
+#[case(json!({"disconnectPolicy": "Fork"}), "unready", Otherwise::Before, "unready")]
+#[case::a_fork_that_does_not_exist(json!({"disconnectPolicy": "Fork"}), "none", Otherwise::Fail, "baseline")]
+#[case(json!({"override": {"exceptStatus": [404]}}), "none", Otherwise::Fail, "baseline")]
+#[case::what_falls_through_is_no_policy(json!({"override": {"exceptStatus": [404]}}), "ready", Otherwise::Fail, "fork")]
+#[case(json!({"override": {"exceptStatus": [404]}, "disconnectPolicy": "Baseline"}), "ready", Otherwise::Baseline, "fork")]
+#[case(json!({"override": {"exceptStatus": [404]}}), "unready", Otherwise::Fail, "unready")]
 fn what_answers_otherwise_is_what_the_policy_says(
     #[case] spec: Value,
-    #[case] forked: bool,
-    #[case] expected: &str,
+    #[case] fork: &str,
+    #[case] otherwise: Otherwise,
+    #[case] before: &str,
 ) {
     let mut shop = Shop::new(&["cart"]);
-    shop.sandbox("pr-1", if forked { &["cart"] } else { &[] }, true);
+    shop.sandbox("pr-1", if fork == "none" { &[] } else { &["cart"] }, fork == "ready");
     shop.local("pr-1", "cart", &spec);
     let local = local_of(&shop.routes());
-    let found = match local.fallback() {
-        Otherwise::Fail => "fail",
-        Otherwise::Baseline => "baseline",
-        Otherwise::Fork(backend) => {
+    assert_eq!(local.fallback(), otherwise);
+    let found = match local.stands_before() {
+        Before::Baseline => "baseline",
+        Before::Unavailable(why) => why.error().to_str().unwrap(),
+        Before::Fork(backend) => {
             assert_eq!(backend.addresses(), ["10.1.0.1:8080".parse().unwrap()]);
             "fork"
         }
     };
-    assert_eq!(found, expected);
+    assert_eq!(found, before);
+}
+
+#[test]
+fn a_group_that_prefers_the_baseline_to_an_unready_fork_does_so_behind_a_local_process_too() {
+    let mut shop = Shop::new(&["cart"]);
+    shop.sandbox("pr-1", &["cart"], false);
+    shop.local("pr-1", "cart", &json!({"override": {"exceptStatus": [404]}}));
+    let spec = json!({"match": {"label": {"key": "feature", "value": "cart-v2"}},
+                      "routing": {"unreadyPolicy": "Baseline"}});
+    shop.group("all", &spec).spec.routing_key = Some("all-key".to_owned());
+    let routes = shop.routes();
+    let route = routes.table.route("shop", "cart", 80).unwrap();
+    let Some(Target::Local(local)) = route.target("all-key") else { panic!("{:?}", route.target("all-key")) };
+    assert!(matches!(local.stands_before(), Before::Baseline), "{local:?}");
+    assert!(matches!(local_of(&routes).stands_before(), Before::Unavailable(_)));
+}
+
+#[test]
+fn of_two_for_one_baseline_the_older_answers_in_whichever_order_they_are_seen() {
+    let mut shop = Shop::new(&["cart"]);
+    shop.sandbox("pr-1", &[], true);
+    for (name, born) in [("young", "2026-11-17T06:00:00Z"), ("old", "2026-11-17T05:00:00Z")] {
+        let local = shop.local("pr-1", "cart", &json!({}));
+        local.metadata.name = Some(name.to_owned());
+        local.metadata.creation_timestamp = serde_json::from_value(json!(born)).unwrap();
+    }
+    assert_eq!(local_of(&shop.routes()).workload(), "old");
+    shop.locals.reverse();
+    assert_eq!(local_of(&shop.routes()).workload(), "old");
+}
+
+#[test]
+fn one_that_says_nothing_of_the_fork_beside_it_answers_nobody() {
+    let mut shop = Shop::new(&["cart"]);
+    shop.sandbox("pr-1", &["cart"], true);
+    shop.local("pr-1", "cart", &json!({}));
+    let routes = shop.routes();
+    let target = routes.table.route("shop", "cart", 80).unwrap().target("pr-1-key").unwrap();
+    assert!(matches!(target, Target::Backend(_)), "{target:?}");
 }
 
 #[test]
@@ -72,6 +116,21 @@ fn a_local_workload_of_another_sandbox_or_namespace_is_somebody_elses() {
         }
         assert!(shop.routes().table.routes().is_empty());
     }
+}
+
+#[test]
+fn a_session_that_is_over_leads_to_no_router() {
+    let mut shop = Shop::new(&["cart"]);
+    shop.sandbox("pr-1", &[], true);
+    shop.local("pr-1", "cart", &json!({"disconnectPolicy": "Baseline"}));
+    let mut said = |status: &str, reason: &str| {
+        let connected = &mut shop.locals[0].status.as_mut().unwrap().conditions[0];
+        (connected.status, connected.reason) = (status.to_owned(), reason.to_owned());
+        local_of(&shop.routes()).gateway().map(|it| it.name.clone())
+    };
+    assert_eq!(said("False", "Reconnecting").as_deref(), Some("router-0"));
+    assert_eq!(said("False", "NotConnected"), None);
+    assert_eq!(said("True", "Connected").as_deref(), Some("router-0"));
 }
 
 #[test]

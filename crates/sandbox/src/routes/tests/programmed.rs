@@ -7,8 +7,29 @@ fn router(name: &str, ready: bool, revision: Option<&str>) -> RouterSeen {
 
 fn shop() -> Shop {
     let mut shop = Shop::new(&["cart", "web"]);
+    shop.take_over("cart", 20_001);
     shop.sandbox("pr-1", &["cart"], true);
     shop
+}
+
+/// One whose traffic does not come to the router, with this annotation at its Service.
+fn not_taken(word: Option<&str>) -> Shop {
+    let mut shop = Shop::new(&["cart", "web"]);
+    shop.services[0].metadata.annotations = word.map(annotated);
+    shop.sandbox("pr-1", &["cart"], true);
+    shop
+}
+
+fn annotated(word: &str) -> BTreeMap<String, String> {
+    [(crate::api::names::ROUTING_ANNOTATION.to_owned(), word.to_owned())].into()
+}
+
+/// What is said if every router has the newest table.
+fn up_to_date(shop: &Shop) -> (Status, &'static str, String) {
+    let routes = shop.routes();
+    let seen = [router("a", true, Some(&routes.revisions["shop"]))];
+    let found = programmed(&routes.owners[&owner(Kind::Sandbox, "pr-1")], &routes, &seen, None).finding;
+    (found.status, found.reason, found.message)
 }
 
 fn ask(routes: &Routes, seen: &[RouterSeen], before: Option<&str>) -> (Status, &'static str, String) {
@@ -54,30 +75,121 @@ fn routes_of_others_take_nothing_away() {
 }
 
 #[test]
-fn a_service_whose_traffic_does_not_come_yet_is_waited_for() {
+fn a_router_with_an_older_table_in_which_the_routes_are_the_same_has_them() {
     let mut shop = shop();
-    shop.services[0].metadata.annotations =
-        Some([(crate::api::names::ROUTING_ANNOTATION.to_owned(), "enabled".to_owned())].into());
+    let mut history = History::default();
+    let first = shop.routes();
+    let old = [router("a", true, Some(&first.revisions["shop"]))];
+    for number in 0..10 {
+        history = history.with(&shop.routes());
+        shop.sandbox(&format!("other-{number}"), &["web"], true);
+    }
+    let with = |shop: &Shop, history: &History| Routes { history: history.clone().into(), ..shop.routes() };
+    assert_eq!(ask(&with(&shop, &history), &old, None), (Status::True, "Programmed", "1/1".into()));
+    assert_eq!(ask(&shop.routes(), &old, None).0, Status::False, "nobody remembers");
+    // A table in which they are others does not count, and neither does one that nobody remembers.
+    let at = shop.slice_of("cart-pr-1");
+    shop.slices[at].endpoints.clear();
+    assert_eq!(ask(&with(&shop, &history), &old, None).1, "RoutersBehind");
+    for number in 0..100 {
+        shop.sandbox(&format!("more-{number}"), &["web"], true);
+        history = history.with(&shop.routes());
+    }
+    assert!(!history.had(
+        "shop",
+        &first.revisions["shop"],
+        first.owners[&owner(Kind::Sandbox, "pr-1")].parts["shop"]
+    ));
+}
+
+#[test]
+fn f13_a_service_that_nobody_annotated_is_told_with_the_remedy() {
+    let (status, reason, message) = up_to_date(&not_taken(None));
+    assert_eq!((status, reason), (Status::False, "NotRouted"));
+    assert!(
+        message.contains("kubectl -n shop annotate service cart sandbox.capt.x-k8s.io/routing=enabled"),
+        "{message}"
+    );
+    assert_eq!(up_to_date(&not_taken(Some("disabled"))).1, "NotRouted");
+}
+
+#[test]
+fn callers_who_go_to_the_router_by_themselves_need_no_annotation() {
+    let mut shop = not_taken(None);
+    shop.sandboxes[0].spec.endpoints =
+        serde_json::from_value(json!([{"name": "cart", "target": "http://cart.shop.svc"}])).unwrap();
+    assert_eq!(up_to_date(&shop).1, "Programmed", "visitors come by the host of the endpoint");
+    let mut shop = not_taken(None);
+    let spec = json!({"match": {"label": {"key": "feature", "value": "*"}}, "routing": {"mode": "Explicit"}});
+    shop.group("g", &spec);
     let routes = shop.routes();
-    let all = [router("a", true, Some(&routes.revisions["shop"]))];
-    assert_eq!(ask(&routes, &all, None).1, "RoutersBehind");
+    assert!(routes.owners[&owner(Kind::RouteGroup, "g")].astray.is_empty());
+    assert_eq!(up_to_date(&shop).1, "Programmed", "and so do its members need none");
+    shop.groups[0].spec.routing.mode = crate::api::RoutingMode::Router;
+    assert_eq!(up_to_date(&shop).1, "NotRouted");
+    assert_eq!(shop.routes().owners[&owner(Kind::RouteGroup, "g")].astray.len(), 1);
+}
+
+#[test]
+fn a_service_whose_traffic_does_not_come_yet_is_waited_for() {
+    let mut shop = not_taken(Some("enabled"));
+    assert_eq!(up_to_date(&shop).1, "RoutersBehind");
     shop.take_over("cart", 20_001);
-    let routes = shop.routes();
-    let all = [router("a", true, Some(&routes.revisions["shop"]))];
-    assert_eq!(ask(&routes, &all, None).0, Status::True);
+    assert_eq!(up_to_date(&shop).0, Status::True);
 }
 
 #[test]
 fn a_namespace_may_ask_for_all_its_services_and_a_service_may_refuse() {
+    let mut shop = not_taken(None);
+    shop.namespaces[0].metadata.annotations = Some(annotated("enabled"));
+    assert_eq!(up_to_date(&shop).1, "RoutersBehind");
+    shop.services[0].metadata.annotations = Some(annotated("while-active"));
+    assert_eq!(up_to_date(&shop).1, "RoutersBehind");
+    shop.services[0].metadata.annotations = Some(annotated("disabled"));
+    assert_eq!(up_to_date(&shop).1, "NotRouted");
+}
+
+#[test]
+fn a_service_that_no_router_can_stand_before_is_told_and_not_waited_for() {
+    let mut shop = not_taken(None);
+    shop.namespaces[0].metadata.annotations = Some(annotated("enabled"));
+    let ports = shop.services[0].spec.as_mut().unwrap().ports.as_mut().unwrap();
+    ports.push(serde_json::from_value(json!({"name": "dns", "port": 53, "protocol": "UDP"})).unwrap());
+    let (_, reason, message) = up_to_date(&shop);
+    assert_eq!(reason, "NotRouted");
+    assert!(message.ends_with("a router takes TCP alone"), "{message}");
+}
+
+#[test]
+fn who_took_a_service_back_is_named() {
+    let mut shop = not_taken(Some("enabled"));
+    shop.service("cart-sbxbase-aaaa", &json!({crate::api::names::BASE_OF_LABEL: "cart"}), None);
+    assert_eq!(up_to_date(&shop).1, "RoutersBehind");
+    let routes = shop.routes();
+    assert_eq!(ask(&routes, &[], None).1, "RouterBypassed", "it was given back because none is ready");
+    let by = (crate::api::names::REVERTED_BY_ANNOTATION.to_owned(), "argocd-controller".to_owned());
+    shop.services.last_mut().unwrap().metadata.annotations = Some([by].into());
+    let (_, reason, message) = up_to_date(&shop);
+    assert_eq!(reason, "ServiceReverted");
+    assert!(message.starts_with("argocd-controller took shop/cart back"), "{message}");
+}
+
+#[test]
+fn a_port_that_speaks_something_else_carries_no_key() {
     let mut shop = shop();
-    let enabled =
-        |word: &str| Some([(crate::api::names::ROUTING_ANNOTATION.to_owned(), word.to_owned())].into());
-    shop.namespaces[0].metadata.annotations = enabled("enabled");
-    assert_eq!(shop.routes().owners[&owner(Kind::Sandbox, "pr-1")].waiting, ["shop/cart"]);
-    shop.services[0].metadata.annotations = enabled("while-active");
-    assert_eq!(shop.routes().owners[&owner(Kind::Sandbox, "pr-1")].waiting, ["shop/cart"]);
-    shop.services[0].metadata.annotations = enabled("disabled");
-    assert!(shop.routes().owners[&owner(Kind::Sandbox, "pr-1")].waiting.is_empty());
+    let speak = |shop: &mut Shop, at: usize, word: &str| {
+        shop.services[0].spec.as_mut().unwrap().ports.as_mut().unwrap()[at].app_protocol = Some(word.into());
+    };
+    speak(&mut shop, 0, "tls");
+    assert_eq!(up_to_date(&shop).1, "L7Unavailable");
+    // One port that can be looked into is enough; the other one is told.
+    let ports = shop.services[0].spec.as_mut().unwrap().ports.as_mut().unwrap();
+    ports.push(serde_json::from_value(json!({"name": "more", "port": 81, "targetPort": 20002})).unwrap());
+    let service = &mut shop.sandboxes[0].status.as_mut().unwrap().forks[0].services[0];
+    service.ports.push(serde_json::from_value(json!({"port": 81, "targetPort": 8081})).unwrap());
+    let (status, _, message) = up_to_date(&shop);
+    assert_eq!(status, Status::True);
+    assert!(message.contains("shop/cart:80 is passed on"), "{message}");
 }
 
 #[test]

@@ -7,6 +7,8 @@ use super::*;
 struct Plan {
     sandboxes: Vec<(Vec<bool>, bool, u8, Option<u8>)>,
     groups: Vec<(u8, Option<u8>)>,
+    /// For which sandbox, which service, and when.
+    locals: Vec<(u8, u8, u8)>,
 }
 
 const SERVICES: [&str; 4] = ["cart", "web", "pay", "mail"];
@@ -16,7 +18,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     let sandbox = (prop::collection::vec(any::<bool>(), SERVICES.len()), any::<bool>(), 0..3_u8, key());
     let sandboxes = prop::collection::vec(sandbox, 0..8);
     let groups = prop::collection::vec((0..3_u8, key()), 0..4);
-    (sandboxes, groups).prop_map(|(sandboxes, groups)| Plan { sandboxes, groups })
+    let locals = prop::collection::vec((0..8_u8, 0..4_u8, 0..3_u8), 0..8);
+    (sandboxes, groups, locals).prop_map(|(sandboxes, groups, locals)| Plan { sandboxes, groups, locals })
 }
 
 fn shop(plan: &Plan) -> Shop {
@@ -32,6 +35,13 @@ fn shop(plan: &Plan) -> Shop {
     for (at, (label, key)) in plan.groups.iter().enumerate() {
         let spec = json!({"match": {"label": {"key": "feature", "value": format!("f{label}")}}});
         shop.group(&format!("g{at}"), &spec).spec.routing_key = key.map(|it| format!("k{it}"));
+    }
+    for (at, (sandbox, service, born)) in plan.locals.iter().enumerate() {
+        let baseline = SERVICES[usize::from(*service)];
+        let local = shop.local(&format!("s{sandbox}"), baseline, &json!({"disconnectPolicy": "Fork"}));
+        local.metadata.name = Some(format!("l{at}"));
+        let born = format!("2026-11-17T0{born}:00:00Z");
+        local.metadata.creation_timestamp = serde_json::from_value(json!(born)).unwrap();
     }
     shop
 }
@@ -52,6 +62,9 @@ proptest! {
         let by = turn(objects.services.len());
         objects.services.rotate_left(by);
         objects.slices.reverse();
+        objects.locals.reverse();
+        let by = turn(objects.locals.len());
+        objects.locals.rotate_left(by);
         let turned = routes(&objects);
         prop_assert_eq!(straight.table.revision(), turned.table.revision());
         prop_assert_eq!(straight.revisions, turned.revisions);

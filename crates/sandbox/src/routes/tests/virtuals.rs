@@ -96,7 +96,7 @@ fn a_mesh_needs_no_route_for_it() {
     let mut shop = two(&[], true);
     shop.groups[0].spec.routing.mode = crate::api::RoutingMode::GatewayApi;
     let seen = Seen::All(std::sync::Arc::default());
-    let plan = Plan::new(&shop.routes(), &[&shop.groups[0]], &[], seen);
+    let plan = Plan::new(&shop.routes(), &[&shop.groups[0]], &[], seen, None);
     assert_eq!(plan.wanted().count(), 0);
     assert!(plan.has(&owner(Kind::RouteGroup, "g")));
 }
