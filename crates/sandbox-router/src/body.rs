@@ -1,6 +1,8 @@
 //! The body of a request on its way through.
 
 use std::{
+    any::Any,
+    fmt,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -15,10 +17,30 @@ use crate::streams::Received;
 pub enum Body {
     /// As it comes in.
     Incoming(Incoming),
+    /// The same, where somebody has to know when it was read to its end or given up.
+    Held(Incoming, Hold),
     /// As it comes in on a stream of HTTP/2.
     Stream(Received),
     /// All of it at once; `None` when it was taken.
     Whole(Option<Bytes>),
+}
+
+/// Something that is dropped together with a body.
+pub struct Hold {
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+impl Hold {
+    /// Holds this.
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self { _held: Box::new(held) }
+    }
+}
+
+impl fmt::Debug for Hold {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Hold").finish_non_exhaustive()
+    }
 }
 
 /// A body did not come to its end.
@@ -59,7 +81,9 @@ impl hyper::body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         match &mut *self {
-            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(Into::into),
+            Self::Incoming(incoming) | Self::Held(incoming, _) => {
+                Pin::new(incoming).poll_frame(cx).map_err(Into::into)
+            }
             Self::Stream(received) => Pin::new(received).poll_frame(cx).map_err(Into::into),
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
@@ -67,7 +91,7 @@ impl hyper::body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Incoming(incoming) => incoming.is_end_stream(),
+            Self::Incoming(incoming) | Self::Held(incoming, _) => incoming.is_end_stream(),
             Self::Stream(received) => received.is_end_stream(),
             Self::Whole(bytes) => bytes.is_none(),
         }
@@ -75,7 +99,7 @@ impl hyper::body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Incoming(incoming) => incoming.size_hint(),
+            Self::Incoming(incoming) | Self::Held(incoming, _) => incoming.size_hint(),
             Self::Stream(received) => received.size_hint(),
             Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
         }

@@ -53,9 +53,15 @@ pub enum LocalError {
     /// There is no session and none is expected. The request comes back untouched, to be sent elsewhere.
     #[error("nobody is connected")]
     Disconnected(Option<Box<Request<Body>>>),
+    /// Another router has the session by now. The request comes back untouched, to be sent there.
+    #[error("another router has the connection")]
+    Moved(Option<Box<Request<Body>>>),
     /// The session is expected back, and did not come in time; or too many wait for it already.
     #[error("the connection is being made again")]
     Waiting,
+    /// The session has as many requests as it takes at once, and none of them ended in time.
+    #[error("too many requests at once")]
+    Busy,
     /// The session is there, and the local port does not answer.
     #[error("nothing answers at the local port")]
     Unreachable(#[source] io::Error),

@@ -14,7 +14,7 @@ use super::{
     forward::Caller,
     h1, h2, headers,
     origin::Origin,
-    sniff::{Opening, opening},
+    sniff::{Opening, is_http_greeting, opening},
     worker::Worker,
 };
 use crate::table::{AppProtocol, Route};
@@ -52,7 +52,8 @@ enum Opened {
 }
 
 /// Reads until it is clear what a connection speaks. A caller that says nothing may be waiting for the service to speak
-/// first: so a pod is asked, and if it does speak, the two are left alone.
+/// first: so a pod is asked, and if it does speak, the two are left alone. Unless it speaks HTTP: then the caller is slow,
+/// and its requests have keys like all others.
 async fn open(mut stream: TcpStream, route: Option<Arc<Route>>, worker: &Worker) -> io::Result<Opened> {
     let limits = &worker.shared.settings.limits;
     let begin = Instant::now();
@@ -61,11 +62,10 @@ async fn open(mut stream: TcpStream, route: Option<Arc<Route>>, worker: &Worker)
     let mut pod = None;
     match (quiet, &route) {
         (Ok(read), _) => ended(read?)?,
-        (Err(_), Some(route)) => {
-            pod = first_pod(route, worker).await;
-            if let Some(mut answers) = pod.take() {
+        (Err(_), Some(route)) if route.protocol() == AppProtocol::Http => {
+            if let Some(mut answers) = first_pod(route, worker).await {
                 match either(&mut stream, &mut answers, &mut first, begin + limits.first_byte).await? {
-                    First::Caller => pod = Some(answers),
+                    First::Caller { is_pod_silent } => pod = is_pod_silent.then_some(answers),
                     First::Pod(greeting) => {
                         stream.write_all(&greeting).await?;
                         return Ok(bytes(first, stream, Some(answers), route));
@@ -73,7 +73,8 @@ async fn open(mut stream: TcpStream, route: Option<Arc<Route>>, worker: &Worker)
                 }
             }
         }
-        (Err(_), None) => {}
+        // Who says that it is HTTP/2 is not asked.
+        (Err(_), _) => {}
     }
     let mut limit = if first.is_empty() { begin + limits.first_byte } else { begin + limits.head_time };
     loop {
@@ -102,11 +103,14 @@ fn ended(read: usize) -> io::Result<()> {
 
 /// Who speaks first.
 enum First {
-    Caller,
+    /// The connection to the pod can be used if the pod has said nothing.
+    Caller {
+        is_pod_silent: bool,
+    },
     Pod(Bytes),
 }
 
-/// Waits for the first byte of either side. A pod that closes has nothing to say.
+/// Waits for the first byte of either side. A pod that closes has nothing to say, and neither has one that speaks HTTP.
 async fn either(
     caller: &mut TcpStream,
     pod: &mut TcpStream,
@@ -119,10 +123,14 @@ async fn either(
         tokio::select! {
             read = caller.read_buf(first) => {
                 ended(read?)?;
-                return Ok(First::Caller);
+                return Ok(First::Caller { is_pod_silent: is_open && greeting.is_empty() });
             }
             read = pod.read_buf(&mut greeting), if is_open => match read {
-                Ok(read) if read > 0 => return Ok(First::Pod(greeting.freeze())),
+                Ok(read) if read > 0 => match is_http_greeting(&greeting) {
+                    Some(true) => is_open = false,
+                    Some(false) => return Ok(First::Pod(greeting.freeze())),
+                    None => {}
+                },
                 _ => is_open = false,
             },
             () = sleep_until(until) => return Err(io::ErrorKind::TimedOut.into()),

@@ -11,6 +11,9 @@ use tokio::net::TcpStream;
 
 use super::settings::Settings;
 
+/// How long a connection to another router may take: whoever asks for a local process waits two seconds in all.
+const PEER: Duration = Duration::from_secs(1);
+
 /// How connections to pods are opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dial {
@@ -21,6 +24,12 @@ pub(super) struct Dial {
 impl Dial {
     pub(super) fn of(settings: &Settings) -> Self {
         Self { within: settings.limits.connect, loopback_pods: settings.loopback_pods }
+    }
+
+    /// The same for other routers, which are near and idle enough to take one at once.
+    pub(super) fn peer(settings: &Settings) -> Self {
+        let Self { within, loopback_pods } = Self::of(settings);
+        Self { within: within.min(PEER), loopback_pods }
     }
 
     /// Opens a connection to a pod.

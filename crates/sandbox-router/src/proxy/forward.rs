@@ -160,6 +160,20 @@ fn prepare(caller: &Caller, route: &Route, key: Option<&Key>, request: &mut Requ
             headers.insert(http::header::HOST, name);
         }
         *request.version_mut() = Version::HTTP_11;
+    } else if request.uri().authority().is_none() {
+        name_authority(request);
     }
     upgrades
+}
+
+/// HTTP/2 lets callers name the host in a header, as HTTP/1 does. Nobody answers a request without an authority here.
+fn name_authority(request: &mut Request<Body>) {
+    let host = request.headers_mut().remove(http::header::HOST);
+    let host = host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or("unknown");
+    let mut parts = request.uri().clone().into_parts();
+    parts.authority = host.parse().ok();
+    parts.scheme.get_or_insert(http::uri::Scheme::HTTP);
+    if let Ok(uri) = http::Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
 }

@@ -8,17 +8,21 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::Request;
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    body::{Body as _, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, time::Instant};
 
 use super::{
     forward::{Caller, forward},
-    io::{Io, Notes},
+    io::{Io, Notes, Unread},
     settings::Limits,
     upgrade,
 };
-use crate::body::Body;
+use crate::body::{Body, Hold};
 
 /// How often a connection is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,10 +79,10 @@ enum End {
 
 async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &http1::Builder) -> End {
     let answer = {
-        let caller = Arc::clone(caller);
+        let (caller, notes) = (Arc::clone(caller), Arc::clone(notes));
         service_fn(move |request: Request<Incoming>| {
             let caller = Arc::clone(&caller);
-            let mut request = request.map(Body::Incoming);
+            let mut request = request.map(|incoming| body(incoming, &notes));
             async move { forward(&caller, &mut request).await }
         })
     };
@@ -118,6 +122,14 @@ async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &ht
     }
 }
 
+/// The body of a request. One that is empty needs no notes.
+fn body(incoming: Incoming, notes: &Arc<Notes>) -> Body {
+    if incoming.is_end_stream() {
+        return Body::Incoming(incoming);
+    }
+    Body::Held(incoming, Hold::new(Unread::new(notes)))
+}
+
 /// What was seen of a connection when it was looked at last.
 struct Seen {
     reads: u64,
@@ -139,10 +151,15 @@ impl Seen {
             tracing::debug!("a caller took too long for the head of its request");
             return Verdict::Close;
         }
-        let is_idle = notes.is_quiet() && head.is_none() && notes.reads() == self.reads;
+        let is_idle = notes.is_answered() && head.is_none() && notes.reads() == self.reads;
         self.reads = notes.reads();
         if !is_idle {
             self.last = Instant::now();
+        }
+        if is_idle && !notes.is_read() {
+            // Somebody who has an answer and does not go on with the request holds a pod's connection, too.
+            let is_stuck = self.last.elapsed() >= limits.head_time;
+            return if is_stuck { Verdict::Close } else { Verdict::Stay };
         }
         match (is_idle, is_leaving) {
             (true, false) => Verdict::Park,

@@ -18,7 +18,10 @@ use h2::{
 };
 use http::{Request, Response, header::CONTENT_LENGTH};
 use hyper::body::Body as _;
-use tokio::net::TcpStream;
+use tokio::{
+    net::TcpStream,
+    time::{Instant, sleep, timeout},
+};
 
 use super::{
     answer::Answer,
@@ -34,10 +37,12 @@ use crate::{
 /// Serves a connection until it ends.
 pub(super) async fn serve(first: Bytes, stream: TcpStream, caller: Caller) {
     let caller = Arc::new(caller);
-    let builder = builder(&caller.worker.shared.settings.limits);
-    let ended = match builder.handshake(Io::new(first, stream)).await {
-        Ok(connection) => requests(connection, &caller).await,
-        Err(error) => Err(error),
+    let limits = &caller.worker.shared.settings.limits;
+    let handshake = builder(limits).handshake(Io::new(first, stream));
+    let ended = match timeout(limits.head_time, handshake).await {
+        Ok(Ok(connection)) => requests(connection, &caller).await,
+        Ok(Err(error)) => Err(error),
+        Err(_) => return tracing::debug!("a caller took too long to begin"),
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "a caller's connection ended");
@@ -56,6 +61,8 @@ fn builder(limits: &Limits) -> Builder {
 
 async fn requests(mut connection: Connection<Io, Bytes>, caller: &Arc<Caller>) -> Result<(), h2::Error> {
     let mut leave = pin!(caller.worker.shared.leave.cancelled());
+    let limit = caller.worker.shared.settings.limits.idle;
+    let (mut idle, mut used) = (pin!(sleep(limit)), Instant::now());
     let mut is_leaving = false;
     let mut requests = FuturesUnordered::new();
     poll_fn(|cx| {
@@ -63,9 +70,23 @@ async fn requests(mut connection: Connection<Io, Bytes>, caller: &Arc<Caller>) -
             is_leaving = true;
             connection.graceful_shutdown();
         }
+        // A timer for each request would cost too much: it is set when it rings.
+        while idle.as_mut().poll(cx).is_ready() {
+            if !requests.is_empty() {
+                used = Instant::now();
+            } else if used.elapsed() >= limit && is_leaving {
+                // It was told, and does not go.
+                return Poll::Ready(Ok(()));
+            } else if used.elapsed() >= limit {
+                (is_leaving, used) = (true, Instant::now());
+                connection.graceful_shutdown();
+            }
+            idle.as_mut().reset(used + limit);
+        }
         loop {
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, respond)))) => {
+                    used = Instant::now();
                     requests.push(Exchange::new(caller, request, respond));
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
@@ -106,7 +127,7 @@ impl Future for Exchange {
                     Poll::Pending => return respond.poll_reset(cx).map(drop),
                     Poll::Ready(Ok(response)) => begin(response, respond),
                     Poll::Ready(Err(error)) => {
-                        respond.send_reset(reason(&error));
+                        respond.send_reset(told(&error));
                         None
                     }
                 },
@@ -117,6 +138,15 @@ impl Future for Exchange {
                 None => return Poll::Ready(()),
             }
         }
+    }
+}
+
+/// What a caller is told of a request that has no answer. A pod that goes away has not looked at what came after, so it can
+/// be sent again.
+fn told(error: &h2::Error) -> Reason {
+    match reason(error) {
+        Reason::NO_ERROR if error.is_go_away() => Reason::REFUSED_STREAM,
+        other => other,
     }
 }
 

@@ -21,8 +21,10 @@ use tokio::{
 #[derive(Debug)]
 pub(super) struct Notes {
     start: Instant,
-    /// Requests under way: none or one.
+    /// Requests without a whole answer: none or one.
     requests: AtomicU32,
+    /// Bodies of requests that nobody has read to their ends: none or one.
+    bodies: AtomicU32,
     /// Reads so far.
     reads: AtomicU64,
     /// When the first byte of an unfinished head came, in milliseconds since `start` and one; 0 for none.
@@ -33,9 +35,9 @@ pub(super) struct Notes {
 
 impl Notes {
     pub(super) fn new() -> Arc<Self> {
-        let (requests, reads) = (AtomicU32::new(0), AtomicU64::new(0));
+        let (requests, bodies, reads) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
         let (head, blocked) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { start: Instant::now(), requests, reads, head, blocked })
+        Arc::new(Self { start: Instant::now(), requests, bodies, reads, head, blocked })
     }
 
     /// A head is complete.
@@ -49,9 +51,14 @@ impl Notes {
         self.requests.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Nothing is under way, neither inwards nor outwards.
-    pub(super) fn is_quiet(&self) -> bool {
+    /// Nothing is under way outwards.
+    pub(super) fn is_answered(&self) -> bool {
         self.requests.load(Ordering::Relaxed) == 0 && !self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// A request may be answered before its body was read. What comes then is the rest of it, and no other request.
+    pub(super) fn is_read(&self) -> bool {
+        self.bodies.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn reads(&self) -> u64 {
@@ -61,7 +68,8 @@ impl Notes {
     /// Bytes of a head are there.
     pub(super) fn note_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        if self.requests.load(Ordering::Relaxed) == 0 && self.head.load(Ordering::Relaxed) == 0 {
+        let is_between = self.requests.load(Ordering::Relaxed) == 0 && self.is_read();
+        if is_between && self.head.load(Ordering::Relaxed) == 0 {
             let since = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
             self.head.store(since + 1, Ordering::Relaxed);
         }
@@ -71,6 +79,22 @@ impl Notes {
     pub(super) fn head_age(&self) -> Option<std::time::Duration> {
         let since = self.head.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.start.elapsed().saturating_sub(std::time::Duration::from_millis(since)))
+    }
+}
+
+/// The body of a request is not read to its end, as long as this lives.
+pub(super) struct Unread(Arc<Notes>);
+
+impl Unread {
+    pub(super) fn new(notes: &Arc<Notes>) -> Self {
+        notes.bodies.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(notes))
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        self.0.bodies.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

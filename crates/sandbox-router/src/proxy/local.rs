@@ -1,21 +1,24 @@
 //! Requests to processes on people's desks.
 
-use std::{net::SocketAddr, sync::Arc};
+mod elsewhere;
+
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 
+use self::elsewhere::{Search, newest};
 use super::{
-    answer::{Answer, Refusal},
+    answer::{Answer, Refusal, is_grpc},
     forward::{Caller, Trouble},
-    headers::{HOP, ROUTE, strip_hop_by_hop, wants_upgrade},
+    headers::{strip_hop_by_hop, wants_upgrade},
     upgrade, upstream,
 };
 use crate::{
     body::Body,
     locals::{LocalAnswer, LocalError},
-    table::{Backend, Local, Otherwise, Route, When},
+    table::{AppProtocol, Backend, Before, Local, Otherwise, Route, When},
 };
 
 /// Sends a request to a local process, or to who answers instead.
@@ -23,25 +26,175 @@ pub(super) async fn send(
     caller: &Arc<Caller>,
     route: &Arc<Route>,
     to: &Arc<Local>,
-    request: Request<Body>,
+    mut request: Request<Body>,
     upgrades: bool,
 ) -> Result<Response<Answer>, Trouble> {
-    if let Some(address) = elsewhere(caller, route, to, &request) {
-        return hand_on(caller, to, address, request, upgrades).await;
-    }
-    if upgrades {
-        return match caller.worker.shared.locals.connect(to).await {
-            Ok(stream) => upgrade::ask(caller, stream, request).await,
-            Err(error) => fall_back(caller, route, to, error, Some(request)).await,
+    elsewhere::check(caller, to, &request)?;
+    let (mut to, mut search) = (Arc::clone(to), Search::new(caller));
+    let mut address = elsewhere::address(caller, route, &to, &request, false);
+    loop {
+        let visit = Visit { caller, route, to: &to, upgrades };
+        let away = match address {
+            Some(address) => visit.hand_on(address, request).await,
+            None => visit.here(request).await,
         };
+        request = match away {
+            Ok(response) => return Ok(response),
+            Err(Away::Trouble(trouble)) => return Err(trouble),
+            Err(Away::Elsewhere(untouched)) => *untouched,
+        };
+        // Its agent is on its way to another router, and the next table tells to which.
+        loop {
+            to = newest(caller, route, &to);
+            if to.gateway().is_none() {
+                return Visit { caller, route, to: &to, upgrades }.disconnected(Some(request)).await;
+            }
+            let next = elsewhere::address(caller, route, &to, &request, true);
+            if std::mem::replace(&mut address, next) != next || search.again(&to).await? {
+                break;
+            }
+        }
     }
-    if *to.counts_when() != When::Always {
-        return try_first(caller, route, to, request).await;
+}
+
+/// Why there is no answer.
+enum Away {
+    Trouble(Trouble),
+    /// Nothing was sent: the session is at another router, or that one is gone.
+    Elsewhere(Box<Request<Body>>),
+}
+
+impl From<Trouble> for Away {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
     }
-    match caller.worker.shared.locals.send(to, request).await {
-        Ok(answer) => Ok(answered(answer)),
-        Err(error) => fall_back(caller, route, to, error, None).await,
+}
+
+impl From<Refusal> for Away {
+    fn from(refusal: Refusal) -> Self {
+        Self::Trouble(refusal.into())
     }
+}
+
+/// One attempt.
+struct Visit<'a> {
+    caller: &'a Arc<Caller>,
+    route: &'a Arc<Route>,
+    to: &'a Arc<Local>,
+    upgrades: bool,
+}
+
+impl Visit<'_> {
+    /// Asks the process whose session this router has.
+    async fn here(&self, request: Request<Body>) -> Result<Response<Answer>, Away> {
+        let locals = &self.caller.worker.shared.locals;
+        if self.upgrades {
+            return match locals.connect(self.to).await {
+                Ok(stream) => Ok(upgrade::ask(self.caller, stream, request).await?),
+                Err(error) => self.failed(error, Some(request)).await,
+            };
+        }
+        if *self.to.counts_when() != When::Always && !is_stream(self.to, &request) {
+            return self.try_first(request).await;
+        }
+        match locals.send(self.to, request).await {
+            Ok(answer) => Ok(answered(answer)),
+            Err(error) => self.failed(error, None).await,
+        }
+    }
+
+    /// Asks the local process, and then perhaps somebody else: so the body must be kept.
+    async fn try_first(&self, request: Request<Body>) -> Result<Response<Answer>, Away> {
+        let (parts, body) = request.into_parts();
+        let shared = &self.caller.worker.shared;
+        let kept = keep(body, shared.settings.limits.kept_body).await?;
+        let again = || Request::from_parts(parts.clone(), Body::whole(kept.clone()));
+        match shared.locals.send(self.to, again()).await {
+            Ok(answer) if counts(self.to.counts_when(), &answer) => Ok(answered(answer)),
+            Ok(_) => Ok(self.through(again()).await?),
+            Err(error) => self.failed(error, Some(again())).await,
+        }
+    }
+
+    /// What the local process stands before.
+    async fn through(&self, request: Request<Body>) -> Result<Response<Answer>, Trouble> {
+        match self.to.stands_before() {
+            Before::Fork(fork) => self.send_to(fork, request).await,
+            Before::Baseline => self.send_to(self.route.baseline(), request).await,
+            Before::Unavailable(why) => {
+                let mut refusal = Refusal::unavailable("unavailable", why.message());
+                refusal.error = why.error().clone();
+                let mut response = refusal.answer(is_grpc(&request));
+                response.body_mut().given_by(why.name().clone());
+                Ok(response)
+            }
+        }
+    }
+
+    /// The local process cannot be asked.
+    async fn failed(&self, error: LocalError, kept: Option<Request<Body>>) -> Result<Response<Answer>, Away> {
+        let name = self.to.name().to_str().unwrap_or_default();
+        match error {
+            LocalError::Disconnected(request) => {
+                let request = kept.or_else(|| request.map(|it| *it));
+                // It was handed on to us, by a router that knows less than we do.
+                if elsewhere::is_other(self.caller, self.to) {
+                    return Err(waiting(self.to).into());
+                }
+                Ok(self.disconnected(request).await?)
+            }
+            LocalError::Moved(request) => match kept.map(Box::new).or(request) {
+                Some(request) => Err(Away::Elsewhere(request)),
+                None => Err(waiting(self.to).into()),
+            },
+            LocalError::Waiting => Err(waiting(self.to).into()),
+            LocalError::Busy => {
+                let message = format!("{name}: too many requests are under way to this machine");
+                let refusal = Refusal::unavailable("local-busy", message);
+                Err(Refusal { again: true, ..refusal }.into())
+            }
+            LocalError::Unreachable(cause) => {
+                let message = format!("{name}: nothing answers at the local port: {cause}");
+                Err(Refusal::new(StatusCode::BAD_GATEWAY, "local-unreachable", message).into())
+            }
+            LocalError::Broken(cause) => {
+                let message = format!("{name}: the local process broke off: {cause}");
+                Err(Refusal::new(StatusCode::BAD_GATEWAY, "local", message).into())
+            }
+        }
+    }
+
+    /// Nobody is connected: the workload's policy decides.
+    async fn disconnected(&self, request: Option<Request<Body>>) -> Result<Response<Answer>, Trouble> {
+        let name = self.to.name().to_str().unwrap_or_default();
+        let message = format!("{name}: nobody is connected; start `capt connect` again");
+        let refusal = Refusal::unavailable("disconnected", message);
+        match (self.to.fallback(), request) {
+            (Otherwise::Fail, _) | (_, None) => Err(refusal.into()),
+            (Otherwise::Baseline, Some(request)) => self.send_to(self.route.baseline(), request).await,
+            (Otherwise::Before, Some(request)) => self.through(request).await,
+        }
+    }
+
+    /// Somebody else answers, and the answer says so.
+    async fn send_to(
+        &self,
+        backend: &Backend,
+        mut request: Request<Body>,
+    ) -> Result<Response<Answer>, Trouble> {
+        if wants_upgrade(request.headers()) {
+            return upgrade::to_pods(self.caller, backend, request).await;
+        }
+        let mut response = upstream::send(&self.caller.worker, backend, &mut request).await?;
+        response.body_mut().given_by(backend.name().clone());
+        Ok(response)
+    }
+}
+
+/// Whether a request and its answer may go on side by side: then there is no body that could be kept for a second time, and
+/// the local process answers alone.
+fn is_stream(to: &Local, request: &Request<Body>) -> bool {
+    matches!(to.protocol(), AppProtocol::H2c | AppProtocol::Grpc) || is_grpc(request)
 }
 
 fn answered(mut answer: LocalAnswer) -> Response<Answer> {
@@ -49,52 +202,11 @@ fn answered(mut answer: LocalAnswer) -> Response<Answer> {
     answer.map(Answer::local)
 }
 
-/// The router that has the session, if that is another one. A request that was handed on already stays here.
-fn elsewhere(caller: &Caller, route: &Route, to: &Local, request: &Request<Body>) -> Option<SocketAddr> {
-    let gateway = to.gateway()?;
-    let settings = &caller.worker.shared.settings;
-    if gateway.name == settings.name || request.headers().contains_key(HOP) {
-        return None;
-    }
-    let port = route.listener().or_else(|| settings.front.map(|front| front.port()))?;
-    Some(SocketAddr::new(gateway.address, port))
-}
-
-async fn hand_on(
-    caller: &Arc<Caller>,
-    to: &Local,
-    address: SocketAddr,
-    mut request: Request<Body>,
-    upgrades: bool,
-) -> Result<Response<Answer>, Trouble> {
-    request.headers_mut().insert(HOP, HeaderValue::from_static("1"));
-    let peer = Backend::fork(to.namespace(), to.workload(), [address]);
-    if upgrades {
-        return upgrade::to_pods(caller, &peer, request).await;
-    }
-    let mut response = upstream::send(&caller.worker, &peer, &mut request).await?;
-    // The other router knows who answered there.
-    if let Some(name) = response.headers().get(ROUTE).cloned() {
-        response.body_mut().given_by(name);
-    }
-    Ok(response)
-}
-
-/// Asks the local process, and then perhaps somebody else: so the body must be kept.
-async fn try_first(
-    caller: &Arc<Caller>,
-    route: &Arc<Route>,
-    to: &Arc<Local>,
-    request: Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
-    let (parts, body) = request.into_parts();
-    let kept = keep(body, caller.worker.shared.settings.limits.kept_body).await?;
-    let again = || Request::from_parts(parts.clone(), Body::whole(kept.clone()));
-    match caller.worker.shared.locals.send(to, again()).await {
-        Ok(answer) if counts(to.counts_when(), &answer) => Ok(answered(answer)),
-        Ok(_) => through(caller, route, to, again()).await,
-        Err(error) => fall_back(caller, route, to, error, Some(again())).await,
-    }
+/// The session is expected back, here or elsewhere.
+fn waiting(to: &Local) -> Refusal {
+    let name = to.name().to_str().unwrap_or_default();
+    let message = format!("{name}: the connection is being made again");
+    Refusal { again: true, ..Refusal::unavailable("reconnecting", message) }
 }
 
 /// A body as a whole, if it is not too long.
@@ -120,69 +232,4 @@ fn counts(when: &When, answer: &LocalAnswer) -> bool {
         When::Header(name, value) => answer.headers().get(name).is_some_and(|it| it == value),
         When::ExceptStatus(codes) => !codes.contains(&answer.status()),
     }
-}
-
-/// What the local process stands before.
-async fn through(
-    caller: &Arc<Caller>,
-    route: &Arc<Route>,
-    to: &Local,
-    request: Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
-    let backend = match to.fallback() {
-        Otherwise::Fork(fork) => fork,
-        Otherwise::Baseline | Otherwise::Fail => route.baseline(),
-    };
-    send_named(caller, backend, request).await
-}
-
-/// The local process cannot be asked.
-async fn fall_back(
-    caller: &Arc<Caller>,
-    route: &Arc<Route>,
-    to: &Local,
-    error: LocalError,
-    kept: Option<Request<Body>>,
-) -> Result<Response<Answer>, Trouble> {
-    let name = to.name().to_str().unwrap_or_default();
-    let (refusal, request) = match error {
-        LocalError::Disconnected(request) => {
-            let message = format!("{name}: nobody is connected; start `capt connect` again");
-            (Refusal::unavailable("disconnected", message), kept.or_else(|| request.map(|it| *it)))
-        }
-        LocalError::Waiting => {
-            let message = format!("{name}: the connection is being made again");
-            let refusal = Refusal { again: true, ..Refusal::unavailable("reconnecting", message) };
-            return Err(refusal.into());
-        }
-        LocalError::Unreachable(cause) => {
-            let message = format!("{name}: nothing answers at the local port: {cause}");
-            return Err(Refusal::new(StatusCode::BAD_GATEWAY, "local-unreachable", message).into());
-        }
-        LocalError::Broken(cause) => {
-            let message = format!("{name}: the local process broke off: {cause}");
-            return Err(Refusal::new(StatusCode::BAD_GATEWAY, "local", message).into());
-        }
-    };
-    match (to.fallback(), request) {
-        (Otherwise::Fail, _) | (_, None) => Err(refusal.into()),
-        (Otherwise::Baseline, Some(request)) if wants_upgrade(request.headers()) => {
-            upgrade::to_pods(caller, route.baseline(), request).await
-        }
-        (Otherwise::Fork(fork), Some(request)) if wants_upgrade(request.headers()) => {
-            upgrade::to_pods(caller, fork, request).await
-        }
-        (_, Some(request)) => through(caller, route, to, request).await,
-    }
-}
-
-/// Somebody else answers, and the answer says so.
-async fn send_named(
-    caller: &Arc<Caller>,
-    backend: &Backend,
-    mut request: Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
-    let mut response = upstream::send(&caller.worker, backend, &mut request).await?;
-    response.body_mut().given_by(backend.name().clone());
-    Ok(response)
 }

@@ -37,13 +37,11 @@ use std::{
     thread,
 };
 
-use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
 };
-use tokio_util::sync::CancellationToken;
 
 pub use self::settings::{Limits, Settings};
 use self::{
@@ -111,11 +109,7 @@ impl Proxy {
         }
         let front = settings.front;
         let admin = settings.admin;
-        let room = Arc::new(Semaphore::new(settings.limits.connections));
-        let (leave, end) = (CancellationToken::new(), CancellationToken::new());
-        let table = ArcSwap::new(Arc::new(Table::default()));
-        let shared =
-            Arc::new(Shared { settings, table, locals, room, retired: AtomicBool::new(false), leave, end });
+        let shared = Arc::new(Shared::new(settings, locals));
         let pools = (0..count).map(|_| Pool::new(&shared.settings)).collect::<Vec<_>>();
         let health = Arc::new(Health::new(Arc::clone(&shared), pools.clone()));
         let mut proxy = Self {
@@ -185,6 +179,7 @@ impl Proxy {
         table.inherit(&self.shared.table.load());
         let revision = table.revision();
         self.shared.table.store(Arc::new(table));
+        self.shared.applied.notify_waiters();
         let mut failed = Vec::new();
         for worker in &self.workers {
             let (done, applied) = oneshot::channel();

@@ -20,6 +20,7 @@ use h2::client::SendRequest;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use tokio::net::TcpStream;
 
 use super::{dial::Dial, settings::Settings};
 use crate::body::Body;
@@ -164,6 +165,11 @@ impl Pool {
     /// A new connection of HTTP/1.1.
     pub(super) async fn open(&self, to: SocketAddr) -> io::Result<Single> {
         let stream = self.dial.pod(to).await?;
+        self.single_on(to, stream).await
+    }
+
+    /// The same, on a stream that was opened already.
+    pub(super) async fn single_on(&self, to: SocketAddr, stream: TcpStream) -> io::Result<Single> {
         let (sender, connection) =
             self.builder.handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         tokio::spawn(async move {
@@ -194,8 +200,8 @@ impl Pool {
         if let Some((shared, stream)) = self.room(to) {
             return Ok((shared, stream, false));
         }
-        let shared = self.open_shared(to).await?;
-        let stream = shared.stream();
+        let stream = self.dial.pod(to).await?;
+        let (shared, stream) = self.shared_on(to, stream).await?;
         let mut state = self.state.lock();
         if state.known.contains(&to) {
             state.shared.entry(to).or_default().push(shared.clone());
@@ -203,8 +209,8 @@ impl Pool {
         Ok((shared, stream, true))
     }
 
-    async fn open_shared(&self, to: SocketAddr) -> io::Result<Shared> {
-        let stream = self.dial.pod(to).await?;
+    /// A shared connection on a stream that was opened already, and its first request.
+    pub(super) async fn shared_on(&self, to: SocketAddr, stream: TcpStream) -> io::Result<(Shared, Stream)> {
         let (sender, connection) = self.shared_builder.handshake(stream).await.map_err(io::Error::other)?;
         let usage = Arc::new(Usage::default());
         let since = self.state.lock().looks;
@@ -215,7 +221,8 @@ impl Pool {
             }
             usage.is_closed.store(true, Ordering::Relaxed);
         });
-        Ok(shared)
+        let stream = shared.stream();
+        Ok((shared, stream))
     }
 
     fn room(&self, to: SocketAddr) -> Option<(Shared, Stream)> {

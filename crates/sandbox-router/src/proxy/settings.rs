@@ -66,6 +66,8 @@ pub struct Limits {
     pub silence: Duration,
     /// Opening a connection to a pod.
     pub connect: Duration,
+    /// How long a request waits for a session that is on its way from one router to another.
+    pub moving: Duration,
     /// How much of a body is kept for a request that a local process may let fall through.
     pub kept_body: usize,
 }
@@ -81,6 +83,7 @@ impl Default for Limits {
             idle: Duration::from_hours(1),
             silence: Duration::from_millis(300),
             connect: Duration::from_secs(5),
+            moving: Duration::from_secs(2),
             kept_body: 1024 * 1024,
         }
     }

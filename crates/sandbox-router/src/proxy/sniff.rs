@@ -54,11 +54,42 @@ fn target_of(method: &[u8], target: &[u8]) -> Opening {
     }
 }
 
+/// The type of a frame of settings, which is the first that a server of HTTP/2 sends.
+const SETTINGS: u8 = 4;
+
+/// Whether what a service says first is HTTP, which waits for its callers: servers of HTTP/2 send their settings before they
+/// have read anything. `None` as long as the bytes do not tell.
+pub(super) fn is_http_greeting(bytes: &[u8]) -> Option<bool> {
+    const ANSWER: &[u8] = b"HTTP/";
+    if ANSWER.starts_with(bytes) || bytes.starts_with(ANSWER) {
+        return (bytes.len() >= ANSWER.len()).then_some(true);
+    }
+    // Length, type, flags, stream.
+    match *bytes {
+        [0, 0, length, SETTINGS, 0, 0, 0, 0, 0, ..] => Some(length % 6 == 0),
+        _ if bytes.len() < 9 && [0, 0].starts_with(&bytes[..bytes.len().min(2)]) => None,
+        _ => Some(false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    #[rstest]
+    #[case(b"\0\0\x12\x04\0\0\0\0\0\0\x03", Some(true))]
+    #[case(b"\0\0\0\x04\0\0\0\0\0", Some(true))]
+    #[case(b"HTTP/1.1 408 Request Timeout\r\n", Some(true))]
+    #[case(b"\0\0\x12\x04", None)]
+    #[case(b"HT", None)]
+    #[case(b"220 ready\r\n", Some(false))]
+    #[case(b"\0\0\x11\x04\0\0\0\0\0", Some(false))]
+    #[case(b"\x4a\0\0\0\x0a8.0.36", Some(false))]
+    fn what_a_server_of_http_says_first_is_told_apart(#[case] bytes: &[u8], #[case] is: Option<bool>) {
+        assert_eq!(is_http_greeting(bytes), is);
+    }
 
     #[rstest]
     #[case(b"GET / HTTP/1.1\r\n", Opening::Http1)]

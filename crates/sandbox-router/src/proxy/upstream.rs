@@ -8,13 +8,13 @@ use bytes::Bytes;
 use h2::client::SendRequest;
 use http::{Request, Response, StatusCode, Version};
 use hyper::body::Body as _;
-use tokio::task::AbortHandle;
+use tokio::{net::TcpStream, task::AbortHandle};
 
 use super::{
     answer::{Answer, Refusal},
     forward::Trouble,
     headers::strip_hop_by_hop,
-    pool::{Lease, Stream},
+    pool::{Lease, Single, Stream},
     worker::Worker,
 };
 use crate::{
@@ -61,7 +61,7 @@ fn nobody(last: Option<io::Error>) -> Refusal {
 
 /// How it went with one pod.
 #[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
-enum Attempt {
+pub(super) enum Attempt {
     Answered(Response<Answer>),
     /// Nothing was sent, and the request is where it was.
     Unsent(io::Error),
@@ -80,10 +80,36 @@ async fn lend(worker: &Worker, to: SocketAddr, request: &mut Request<Body>) -> A
             },
         }
     }
-    let mut sender = match Box::pin(worker.pool.open(to)).await {
-        Ok(sender) => sender,
+    match Box::pin(worker.pool.open(to)).await {
+        Ok(sender) => single(worker, to, sender, request).await,
+        Err(error) => Attempt::Unsent(error),
+    }
+}
+
+/// On a connection that is new, and that nobody else will have.
+pub(super) async fn on(
+    worker: &Worker,
+    (to, stream): (SocketAddr, TcpStream),
+    request: &mut Request<Body>,
+) -> Attempt {
+    if request.version() != Version::HTTP_2 {
+        return match worker.pool.single_on(to, stream).await {
+            Ok(sender) => single(worker, to, sender, request).await,
+            Err(error) => Attempt::Unsent(error),
+        };
+    }
+    let (mut shared, place) = match worker.pool.shared_on(to, stream).await {
+        Ok(shared) => shared,
         Err(error) => return Attempt::Unsent(error),
     };
+    if let Err(error) = poll_fn(|cx| shared.sender.poll_ready(cx)).await {
+        return Attempt::Unsent(io::Error::other(error));
+    }
+    let asked = ask(shared.sender, place, request);
+    asked.await.unwrap_or_else(|error| Attempt::Failed(Trouble::Reset(error)))
+}
+
+async fn single(worker: &Worker, to: SocketAddr, mut sender: Single, request: &mut Request<Body>) -> Attempt {
     match sender.try_send_request(take(request)).await {
         Ok(response) => Attempt::Answered(answered(response, worker.pool.lease(to, sender))),
         Err(mut error) => match error.take_message() {

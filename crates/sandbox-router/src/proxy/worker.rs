@@ -12,13 +12,16 @@ use arc_swap::ArcSwap;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::{
     net::TcpListener,
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{connection, origin::Origin, pool::Pool, settings::Settings};
 use crate::{locals::Locals, table::Table};
+
+/// How many requests wait for sessions that are on their way from one router to another.
+const SEEKERS: usize = 64;
 
 /// What all workers have in common.
 pub(super) struct Shared {
@@ -27,12 +30,32 @@ pub(super) struct Shared {
     pub(super) locals: Arc<dyn Locals>,
     /// Room for connections.
     pub(super) room: Arc<Semaphore>,
+    /// There is another table.
+    pub(super) applied: Notify,
+    /// Room for requests whose session is on its way to another router.
+    pub(super) seekers: Semaphore,
     /// Callers are told to connect again, to somebody else.
     pub(super) retired: AtomicBool,
     /// Ends connections as soon as they have nothing under way.
     pub(super) leave: CancellationToken,
     /// Ends whatever is left.
     pub(super) end: CancellationToken,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, locals: Arc<dyn Locals>) -> Self {
+        Self {
+            room: Arc::new(Semaphore::new(settings.limits.connections)),
+            settings,
+            table: ArcSwap::new(Arc::new(Table::default())),
+            locals,
+            applied: Notify::new(),
+            seekers: Semaphore::new(SEEKERS),
+            retired: AtomicBool::new(false),
+            leave: CancellationToken::new(),
+            end: CancellationToken::new(),
+        }
+    }
 }
 
 /// One thread's own.

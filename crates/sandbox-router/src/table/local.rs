@@ -5,10 +5,10 @@ use std::{net::IpAddr, sync::Arc};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::{Serialize, Serializer};
 
-use super::backend::{AppProtocol, Backend, route_name, text};
+use super::backend::{AppProtocol, Backend, Unavailable, route_name, text};
 
 /// A port of a local workload.
-#[derive(Debug, Hash, Serialize)]
+#[derive(Debug, Clone, Hash, Serialize)]
 pub struct Local {
     #[serde(serialize_with = "as_text")]
     name: HeaderValue,
@@ -17,6 +17,7 @@ pub struct Local {
     port: u16,
     protocol: AppProtocol,
     when: When,
+    before: Before,
     otherwise: Otherwise,
     gateway: Option<Gateway>,
 }
@@ -42,16 +43,29 @@ pub enum When {
     ExceptStatus(Vec<StatusCode>),
 }
 
-/// What answers while the local process is not connected, and for requests that it lets fall through.
+/// What a local process stands before: where requests go that it lets fall through.
 #[derive(Debug, Clone, Hash, Default)]
+pub enum Before {
+    /// The service as it is.
+    #[default]
+    Baseline,
+    /// The fork of the same sandbox.
+    Fork(Arc<Backend>),
+    /// A fork of the same sandbox that cannot answer.
+    Unavailable(Arc<Unavailable>),
+}
+
+/// What answers while the local process is not connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Otherwise {
-    /// Nobody: an answer with the error says so. A request that falls through goes to the baseline.
+    /// Nobody: an answer with the error says so.
     #[default]
     Fail,
     /// The service as it is.
     Baseline,
-    /// The fork of the same sandbox.
-    Fork(Arc<Backend>),
+    /// What it stands before.
+    Before,
 }
 
 impl Local {
@@ -64,6 +78,7 @@ impl Local {
             port,
             protocol: AppProtocol::default(),
             when: When::default(),
+            before: Before::default(),
             otherwise: Otherwise::default(),
             gateway: None,
         }
@@ -81,7 +96,13 @@ impl Local {
         Self { when, ..self }
     }
 
-    /// What answers otherwise.
+    /// What it stands before.
+    #[must_use]
+    pub fn before(self, before: Before) -> Self {
+        Self { before, ..self }
+    }
+
+    /// What answers while it is not connected.
     #[must_use]
     pub fn otherwise(self, otherwise: Otherwise) -> Self {
         Self { otherwise, ..self }
@@ -123,9 +144,14 @@ impl Local {
         &self.when
     }
 
-    /// What answers otherwise.
-    pub fn fallback(&self) -> &Otherwise {
-        &self.otherwise
+    /// What it stands before.
+    pub fn stands_before(&self) -> &Before {
+        &self.before
+    }
+
+    /// What answers while it is not connected.
+    pub fn fallback(&self) -> Otherwise {
+        self.otherwise
     }
 
     /// The router that has its session, if one has it.
@@ -146,12 +172,12 @@ impl Serialize for When {
     }
 }
 
-impl Serialize for Otherwise {
+impl Serialize for Before {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Fail => serializer.serialize_str("fail"),
             Self::Baseline => serializer.serialize_str("baseline"),
             Self::Fork(backend) => backend.serialize(serializer),
+            Self::Unavailable(why) => why.serialize(serializer),
         }
     }
 }

@@ -27,7 +27,7 @@ pub use self::{
     backend::{AppProtocol, Backend, Kind, Unavailable},
     build::Builder,
     host::{Preview, short},
-    local::{Gateway, Local, Otherwise, When},
+    local::{Before, Gateway, Local, Otherwise, When},
     meter::{BUCKETS, Meter, Reading},
     route::{Key, Route, ServicePort, Target},
     rules::{Destination, Mapping, Rule, Workload},

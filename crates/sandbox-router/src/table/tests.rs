@@ -137,7 +137,7 @@ fn addresses_of_all_targets_are_known() {
 }))]
 #[case::local_baseline(|route: Route| with_local(route, |local| local.otherwise(Otherwise::Baseline)))]
 #[case::local_fork(|route: Route| with_local(route, |local| {
-    local.otherwise(Otherwise::Fork(Backend::fork("shop", "pr-1", [address(3)])))
+    local.before(Before::Fork(Backend::fork("shop", "pr-1", [address(3)])))
 }))]
 #[case::local_gateway(|route: Route| with_local(route, |local| {
     local.behind(Gateway { name: "router-0".to_owned(), address: [10, 0, 0, 9].into() })

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use h2::RecvStream;
 use http::{HeaderMap, HeaderName, header};
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::task::AbortHandle;
+use tokio::{sync::OwnedSemaphorePermit, task::AbortHandle};
 
 use super::wire;
 use crate::streams::Received;
@@ -20,8 +20,8 @@ use crate::streams::Received;
 pub(super) struct Held {
     /// The sender of the other half.
     pub(super) pump: Option<AbortHandle>,
-    /// One of the session's.
-    pub(super) _ticket: Option<Arc<()>>,
+    /// One of the session's, and the room that it takes.
+    pub(super) _ticket: Option<(Arc<()>, OwnedSemaphorePermit)>,
 }
 
 impl Drop for Held {

@@ -23,6 +23,8 @@ pub struct Times {
     pub handshake: Duration,
     /// How long a connection to the gateway may take.
     pub dial: Duration,
+    /// After which another attempt begins beside one that did not come to stand.
+    pub redial: Duration,
     /// The longest first pause before the agent tries again.
     pub retry_first: Duration,
     /// The longest pause while nobody answers: trying costs nobody anything, and the path may be back any moment.
@@ -45,6 +47,7 @@ impl Default for Times {
             goodbye: Duration::from_secs(2),
             handshake: Duration::from_secs(10),
             dial: Duration::from_secs(5),
+            redial: Duration::from_secs(1),
             retry_first: Duration::from_millis(200),
             retry_silent: Duration::from_secs(1),
             retry_last: Duration::from_secs(5),

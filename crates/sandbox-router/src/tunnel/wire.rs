@@ -37,6 +37,9 @@ pub(super) const TOKEN: &str = "/token";
 /// Somebody else holds the workload now; the body says who. The agent ends.
 pub(super) const FENCED: &str = "/fenced";
 
+/// The gateway ends. The agent goes to another one at once, and finishes here what is under way.
+pub(super) const MOVE: &str = "/move";
+
 /// One port, as the agent sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -9,7 +9,9 @@
 )]
 
 mod admin;
+mod calls;
 mod changes;
+mod early;
 mod grpc;
 mod http1;
 mod http2;

@@ -171,7 +171,7 @@ pub(crate) fn settings() -> Settings {
 }
 
 pub(crate) fn proxy() -> Proxy {
-    Proxy::start(settings(), Arc::new(NoLocals)).unwrap()
+    proxy_with(Arc::new(NoLocals))
 }
 
 pub(crate) fn proxy_with(locals: Arc<dyn Locals>) -> Proxy {

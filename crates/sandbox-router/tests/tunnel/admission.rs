@@ -1,12 +1,12 @@
 //! Who is let in, who is not, and who has to leave.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use rstest::rstest;
 use sandbox_router::tunnel::{
     Workload,
     agent::{End, State},
-    gateway::{Failure, Gateway, Phase, Refused},
+    gateway::{Failure, Gateway, Holder, Phase, Refused},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -65,6 +65,41 @@ async fn f14_another_user_is_told_who_is_connected_and_may_insist() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn f14_who_is_connected_to_another_gateway_is_not_thrown_out_by_who_knocks_at_this_one() {
+    let rig = Rig::start().await;
+    let there = |session: &str| Holder { session: session.to_owned(), user: "ann".to_owned() };
+    *rig.people.told.lock().unwrap() = (5, Some(there("desktop")));
+    rig.people.allow("ann");
+    rig.people.allow("bob");
+    let mut bob = Running::start(rig.config("bob-1", &[format!("{PORT}=1")]), "bob", rig.address);
+    let End::Fenced(why) = bob.end().await else { panic!("he was let in") };
+    assert!(why.contains("ann is connected"), "{why}");
+
+    // A laptop that slept while its user went on at the desktop.
+    let knock = |session: &str, epoch: u64| {
+        format!(
+            "GET /tunnel/v1/shop/cart-local HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: capt-tunnel/1\r\n\
+             authorization: Bearer ann\r\ncapt-tunnel-session: {session}\r\ncapt-tunnel-epoch: {epoch}\r\n\r\n"
+        )
+    };
+    let laptop = answer(rig.address, &knock("laptop", 4)).await;
+    assert!(laptop.starts_with("HTTP/1.1 409 "), "{laptop}");
+    let desktop = answer(rig.address, &knock("desktop", 5)).await;
+    assert!(desktop.contains("capt-tunnel-epoch: 6"), "{desktop}");
+}
+
+/// The head of an answer.
+async fn answer(to: SocketAddr, lines: &str) -> String {
+    let mut socket = TcpStream::connect(to).await.unwrap();
+    socket.write_all(lines.as_bytes()).await.unwrap();
+    let mut said = String::new();
+    while !said.contains("\r\n\r\n") {
+        said.push(char::from(socket.read_u8().await.unwrap()));
+    }
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn f14_the_newer_agent_of_a_user_has_the_place_and_the_older_one_ends() {
     let (rig, old, new) = (Rig::start().await, App::start("old").await, App::start("new").await);
     let mut first = rig.ann(&[format!("{PORT}={}", old.to_local())]).await;
@@ -112,6 +147,16 @@ async fn nobody_is_thrown_out_because_nobody_can_be_asked() {
     tokio::time::sleep(rig.times.recheck * 4).await;
     let view = rig.gateway.session(&cart()).unwrap();
     assert_eq!((view.phase, view.epoch), (Phase::Connected, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_session_that_is_meant_is_given_up() {
+    let (rig, app) = (Rig::start().await, App::start("cart").await);
+    let mut agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    rig.gateway.give_up(&cart(), 7, "somebody else has it");
+    assert!(rig.text("/hello/x").await.starts_with("cart"));
+    rig.gateway.give_up(&cart(), 1, "somebody else has it");
+    assert_eq!(agent.end().await, End::Fenced("somebody else has it".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

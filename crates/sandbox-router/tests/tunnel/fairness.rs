@@ -1,12 +1,16 @@
 //! One reader who stalls, and one who takes everything, leave enough to the others.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::stream;
 use http::Request;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
+use sandbox_router::tunnel::{Times, gateway::Failure};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     task::JoinSet,
@@ -14,7 +18,7 @@ use tokio::{
 
 use crate::{
     app::{App, MIB, count, tcp_echo},
-    rig::{PORT, Rig, cart, get},
+    rig::{PORT, Rig, cart, get, quick},
 };
 
 /// How much is sent; a gibibyte is `TUNNEL_TRANSFER_MIB=1024` (`make soak-sandbox`).
@@ -136,4 +140,26 @@ async fn more_requests_than_an_agent_serves_at_once_wait_their_turn() {
         }
     };
     tokio::time::timeout(STUCK, all).await.expect("they do not all have their turn");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_requests_than_a_machine_takes_are_told_to_come_again_and_not_kept_for_ever() {
+    let times = Times { wait: Duration::from_millis(300), ..quick() };
+    let (rig, app) = (Rig::with(times).await, App::start("cart").await);
+    let _agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
+    let mut hanging = JoinSet::new();
+    for _ in 0..250 {
+        let gateway = Arc::clone(&rig.gateway);
+        hanging.spawn(async move { gateway.request(&cart(), PORT, get("/hang/x")).await.map(drop) });
+    }
+    while app.state.hanging.load(Ordering::SeqCst) < 250 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let failure = rig.get("/hello/x").await.unwrap_err();
+    assert_eq!((failure.clone(), failure.status().as_u16()), (Failure::Busy, 503));
+    assert!(failure.retry_after().is_some());
+    drop(hanging);
+    while rig.get("/hello/x").await.is_err() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

@@ -10,8 +10,12 @@
 mod admission;
 mod app;
 mod cable;
+#[path = "../proxy/calls.rs"]
+mod calls;
+mod clients;
 mod confinement;
 mod fairness;
+mod handover;
 mod leaving;
 mod narrow;
 mod process;

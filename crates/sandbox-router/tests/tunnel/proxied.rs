@@ -13,7 +13,7 @@ use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sandbox_router::{
     proxy::Proxy,
-    table::{Backend, Local, Otherwise, Target, When},
+    table::{Backend, Before, Local, Otherwise, Target, When},
     tunnel::{Times, gateway::Phase},
 };
 use tokio::net::TcpStream;
@@ -113,7 +113,8 @@ async fn who_is_gone_for_good_fails_unless_somebody_stands_in() {
     let fails = Desk::new(|local, _| local).await;
     let baseline = Desk::new(|local, _| local.otherwise(Otherwise::Baseline)).await;
     let fork = Desk::new(|local, fork| {
-        local.otherwise(Otherwise::Fork(Backend::fork("shop", "pr-1", [fork.address])))
+        let fork = Before::Fork(Backend::fork("shop", "pr-1", [fork.address]));
+        local.before(fork).otherwise(Otherwise::Before)
     })
     .await;
     for desk in [&fails, &baseline, &fork] {
@@ -151,8 +152,8 @@ async fn who_is_expected_back_is_not_replaced_by_the_baseline() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_machine_does_not_want_falls_through() {
     let desk = Desk::new(|local, fork| {
-        let fork = Otherwise::Fork(Backend::fork("shop", "pr-1", [fork.address]));
-        local.when(When::ExceptStatus(vec![StatusCode::NOT_FOUND])).otherwise(fork)
+        let fork = Before::Fork(Backend::fork("shop", "pr-1", [fork.address]));
+        local.when(When::ExceptStatus(vec![StatusCode::NOT_FOUND])).before(fork)
     })
     .await;
     let local = Pod::start("mine").await;

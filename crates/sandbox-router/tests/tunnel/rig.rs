@@ -17,8 +17,8 @@ use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty};
 use sandbox_router::tunnel::{
     Incoming, Mapping, Times, Workload,
-    agent::{Agent, Config, End, Tcp, Tokens, View},
-    gateway::{Authority, Failure, Gateway, Grant, Phase, Refused},
+    agent::{Agent, Config, Dial, End, Tcp, Tokens, View},
+    gateway::{Authority, Failure, Gateway, Grant, Holder, Phase, Refused},
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -59,6 +59,8 @@ pub(crate) fn cart() -> Workload {
 pub(crate) struct People {
     known: Mutex<HashMap<(String, Workload), Result<Grant, Refused>>>,
     grace: Mutex<Option<Duration>>,
+    /// What the other gateways have told.
+    pub(crate) told: Mutex<(u64, Option<Holder>)>,
     /// How long an answer takes.
     pub(crate) thinks: Mutex<Duration>,
     /// How often somebody was asked about.
@@ -73,7 +75,8 @@ impl People {
 
     pub(crate) fn allow_to(&self, user: &str, workload: Workload) {
         let grace = self.grace.lock().unwrap().unwrap_or(Duration::from_mins(1));
-        let grant = Grant { user: user.to_owned(), grace, epoch: 0 };
+        let (epoch, holder) = self.told.lock().unwrap().clone();
+        let grant = Grant { user: user.to_owned(), grace, epoch, holder };
         self.known.lock().unwrap().insert((user.to_owned(), workload), Ok(grant));
     }
 
@@ -215,7 +218,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(config: Config, token: &str, gateway: SocketAddr) -> Self {
-        let dial = Arc::new(Tcp { address: gateway.to_string() });
+        Self::over(config, token, Arc::new(Tcp { address: gateway.to_string() }))
+    }
+
+    /// Which goes to gateways in its own way.
+    pub(crate) fn over(config: Config, token: &str, dial: Arc<dyn Dial>) -> Self {
         let agent = Agent::new(config, dial, Arc::new(Name(token.to_owned())));
         let (view, stop) = (agent.watch(), CancellationToken::new());
         let task = tokio::spawn({

@@ -1,6 +1,10 @@
-//! Notices that the machine slept. While it does, the wall clock goes on and this process does not.
+//! Notices that the machine slept, or that it is in another network. While it sleeps, the wall clock goes on and this
+//! process does not; in another network it has another address.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    time::{Duration, SystemTime},
+};
 
 use tokio::{
     sync::watch,
@@ -13,8 +17,16 @@ use super::super::clock;
 const LOOK: Duration = Duration::from_millis(500);
 /// More than a busy machine may take for one look.
 const JUMP: Duration = Duration::from_secs(4);
+/// Addresses of nobody, to which the way is that to everybody.
+const AFAR: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9),
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)), 9),
+];
 
-/// Counts how often the machine woke.
+/// The addresses by which this machine would reach the world, as far as it would.
+type Addresses = [Option<IpAddr>; 2];
+
+/// Counts how often the machine woke, or came into another network.
 pub(super) struct Awake(watch::Sender<u64>);
 
 impl Awake {
@@ -24,16 +36,19 @@ impl Awake {
 
     /// Looks, without end.
     pub(super) async fn watch(&self) {
+        let mut known = addresses();
         loop {
             let before = (clock::now(), Instant::now());
             sleep(LOOK).await;
-            if is_jump(before, (clock::now(), Instant::now())) {
+            let now = addresses();
+            if is_jump(before, (clock::now(), Instant::now())) || is_elsewhere(known, now) {
                 self.0.send_modify(|count| *count += 1);
             }
+            known = now;
         }
     }
 
-    /// Returns when the machine wakes the next time.
+    /// Returns when the machine wakes, or is elsewhere, the next time.
     pub(super) async fn woke(&self) {
         let mut woken = self.0.subscribe();
         if woken.changed().await.is_err() {
@@ -41,6 +56,22 @@ impl Awake {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// The kernel chooses an address for a socket that is only connected; nothing is sent.
+fn addresses() -> Addresses {
+    AFAR.map(|afar| {
+        let any: IpAddr =
+            if afar.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect(afar).ok()?;
+        socket.local_addr().ok().map(|it| it.ip())
+    })
+}
+
+/// Whether there is an address that was not there before: one that is gone is no way to anybody.
+fn is_elsewhere(before: Addresses, now: Addresses) -> bool {
+    before.iter().zip(now).any(|(before, now)| now.is_some() && *before != now)
 }
 
 /// Whether more time passed than looking takes: by either clock, because one of them stands still during sleep and the
@@ -68,6 +99,17 @@ mod tests {
         let before = (SystemTime::UNIX_EPOCH, Instant::now());
         let after = (before.0 + Duration::from_millis(wall), before.1 + Duration::from_millis(steady));
         assert_eq!(is_jump(before, after), is);
+    }
+
+    #[rstest]
+    #[case::nothing_happens(Some(1), Some(1), false)]
+    #[case::another_network(Some(1), Some(2), true)]
+    #[case::the_network_is_gone(Some(1), None, false)]
+    #[case::the_network_is_back(None, Some(1), true)]
+    #[case::there_is_none(None, None, false)]
+    fn another_address_is(#[case] before: Option<u8>, #[case] now: Option<u8>, #[case] is: bool) {
+        let address = |it: Option<u8>| [it.map(|it| IpAddr::from([192, 168, 0, it])), None];
+        assert_eq!(is_elsewhere(address(before), address(now)), is);
     }
 
     #[test]

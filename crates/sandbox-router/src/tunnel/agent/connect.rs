@@ -21,8 +21,8 @@ use super::{
     },
     Agent, State,
     awake::Awake,
-    dial::is_distrust,
-    forward::{Forward, Internal},
+    dial::{first, is_distrust},
+    forward::{Forward, Internal, Last},
 };
 
 /// How much of a refusal is read.
@@ -92,7 +92,7 @@ impl Visit<'_> {
             Ok(Err(why)) => return Err(Ended::Answered(format!("no token: {why}"))),
             Err(_) => return Err(Ended::Answered("no token came in time".to_owned())),
         };
-        match timeout(times.dial, self.agent.dial.dial()).await {
+        match timeout(times.dial, first(self.agent.dial.as_ref(), times.redial)).await {
             Ok(Ok(io)) => Ok((token, io)),
             // Nothing was said to it, the token least of all.
             Ok(Err(error)) if is_distrust(&error) => Err(Ended::Refused(error.to_string())),
@@ -126,17 +126,14 @@ impl Visit<'_> {
     async fn serve(&self, io: TokioIo<Upgraded>, headers: &HeaderMap) -> Ended {
         let times = &self.agent.config.times;
         let line = Line::new();
-        let opened = timeout(times.handshake, open(io, &line)).await;
-        let mut connection = match opened {
+        let mut connection = match timeout(times.handshake, open(io, &line)).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Ended::Silent(format!("the connection broke at once: {error}")),
             Err(_) => return Ended::Silent("the gateway said no more".to_owned()),
         };
         self.connected(headers);
         let ping = connection.ping_pong();
-        let (tokens, stop) = (Arc::clone(&self.agent.tokens), self.stop.clone());
-        let (internal, fenced) = Internal::new(tokens, &self.agent.locals, stop);
-        let forward = Forward { locals: Arc::clone(&self.agent.locals), internal: Arc::new(internal) };
+        let (forward, Last { fenced, moved }) = self.forward();
         let mut driver = AbortOnDropHandle::new(tokio::spawn(drive(connection, Arc::clone(&line), forward)));
         line.measure();
         let pulse = async {
@@ -152,6 +149,11 @@ impl Visit<'_> {
                 let _hung_up = timeout(times.drain, &mut driver).await;
                 Ended::Fenced(why)
             }
+            () = moved.cancelled() => {
+                // Beside the next connection. The gateway hangs up when nothing is under way any more.
+                tokio::spawn(timeout(times.drain, driver));
+                Ended::Lost("the router ends".to_owned())
+            }
             why = &mut driver => Ended::Lost(why.unwrap_or_else(|error| error.to_string())),
             () = pulse => Ended::Lost("nothing was heard of the gateway".to_owned()),
             () = self.stop.cancelled() => {
@@ -162,6 +164,13 @@ impl Visit<'_> {
             () = self.show(&line) => Ended::Lost("nobody looks any more".to_owned()),
             () = self.doubt(&line) => Ended::Lost("nobody looks any more".to_owned()),
         }
+    }
+
+    /// Where requests go, and where the last words of the gateway are heard.
+    fn forward(&self) -> (Forward, Last) {
+        let (tokens, stop) = (Arc::clone(&self.agent.tokens), self.stop.clone());
+        let (internal, last) = Internal::new(tokens, &self.agent.locals, stop);
+        (Forward { locals: Arc::clone(&self.agent.locals), internal: Arc::new(internal) }, last)
     }
 
     fn connected(&self, headers: &HeaderMap) {

@@ -1,8 +1,9 @@
 //! How an agent reaches its gateway.
 
-use std::{future::Future, io, pin::Pin, sync::Arc};
+use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::net::TcpStream;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use tokio::{net::TcpStream, time::sleep};
 use tokio_rustls::{
     TlsConnector,
     rustls::{CertificateError, ClientConfig, Error, pki_types::ServerName},
@@ -17,6 +18,27 @@ pub trait Dial: Send + Sync + 'static {
 
     /// What people call it.
     fn name(&self) -> String;
+}
+
+/// A connection, by the first of several attempts that comes to stand. What an attempt sends while the path is away is
+/// lost, and sent again after pauses that become longer and longer; so another attempt begins every now and then. One that
+/// fails is the last, unless others are under way.
+pub(super) async fn first(dial: &dyn Dial, every: Duration) -> io::Result<BoxIo> {
+    let mut attempts = FuturesUnordered::new();
+    loop {
+        attempts.push(dial.dial());
+        let next = sleep(every);
+        tokio::pin!(next);
+        loop {
+            tokio::select! {
+                Some(ended) = attempts.next() => match ended {
+                    Err(error) if !attempts.is_empty() && !is_distrust(&error) => {}
+                    ended => return ended,
+                },
+                () = &mut next => break,
+            }
+        }
+    }
 }
 
 /// Without TLS: for a gateway on this very machine.
@@ -98,4 +120,59 @@ async fn socket(address: &str) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// The first attempts are lost on the way.
+    struct Away(AtomicUsize);
+
+    impl Dial for Away {
+        fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
+            let lost =
+                self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1)).is_ok();
+            Box::pin(async move {
+                if lost {
+                    std::future::pending::<()>().await;
+                }
+                Ok(Box::new(tokio::io::duplex(1).0) as BoxIo)
+            })
+        }
+
+        fn name(&self) -> String {
+            "away".to_owned()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_that_was_lost_holds_up_nobody_after_the_path_is_back() {
+        let (since, second) = (Instant::now(), Duration::from_secs(1));
+        assert!(first(&Away(AtomicUsize::new(3)), second).await.is_ok());
+        assert_eq!(since.elapsed().as_secs(), 3, "one a second");
+    }
+
+    struct Refuses;
+
+    impl Dial for Refuses {
+        fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
+            Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
+        }
+
+        fn name(&self) -> String {
+            "refuses".to_owned()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_knows_it_at_once() {
+        let since = Instant::now();
+        let refused = first(&Refuses, Duration::from_secs(1)).await.err().unwrap();
+        assert_eq!((refused.kind(), since.elapsed()), (io::ErrorKind::ConnectionRefused, Duration::ZERO));
+    }
 }

@@ -119,18 +119,24 @@ pub(super) struct Internal {
     tokens: Arc<dyn Tokens>,
     reports: watch::Receiver<Vec<PortReport>>,
     fence: Mutex<Option<oneshot::Sender<String>>>,
+    moved: CancellationToken,
     stop: CancellationToken,
 }
 
+/// What the gateway says at the end.
+pub(super) struct Last {
+    /// Who has our place.
+    pub(super) fenced: oneshot::Receiver<String>,
+    /// It ends itself, and we shall go to another one.
+    pub(super) moved: CancellationToken,
+}
+
 impl Internal {
-    /// The receiver hears who has our place.
-    pub(super) fn new(
-        tokens: Arc<dyn Tokens>,
-        locals: &Locals,
-        stop: CancellationToken,
-    ) -> (Self, oneshot::Receiver<String>) {
-        let (fence, fenced) = oneshot::channel();
-        (Self { tokens, reports: locals.reports.subscribe(), fence: Mutex::new(Some(fence)), stop }, fenced)
+    /// And where the last words of the gateway are heard.
+    pub(super) fn new(tokens: Arc<dyn Tokens>, locals: &Locals, stop: CancellationToken) -> (Self, Last) {
+        let ((fence, fenced), moved) = (oneshot::channel(), CancellationToken::new());
+        let (reports, fence) = (locals.reports.subscribe(), Mutex::new(Some(fence)));
+        (Self { tokens, reports, fence, moved: moved.clone(), stop }, Last { fenced, moved })
     }
 
     async fn answer(&self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
@@ -156,6 +162,10 @@ impl Internal {
                 if let Some(fence) = self.fence.lock().take() {
                     let _ended = fence.send(why.unwrap_or_else(|_| "another agent has its place".to_owned()));
                 }
+                let _gone = respond.send_response(Response::new(()), true);
+            }
+            wire::MOVE => {
+                self.moved.cancel();
                 let _gone = respond.send_response(Response::new(()), true);
             }
             _ => refuse(&mut respond, wire::NOT_MAPPED, "the agent knows no such question"),

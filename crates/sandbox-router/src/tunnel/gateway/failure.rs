@@ -10,6 +10,12 @@ pub enum Failure {
     /// Nobody is connected, and nobody is expected back: the workload's policy decides.
     #[error("nobody is connected for this workload")]
     Disconnected,
+    /// Another gateway has the session by now.
+    #[error("another router has the connection of this workload")]
+    Moved,
+    /// The agent has as many requests as it takes at once, and none ended in time.
+    #[error("the agent of this workload has too many requests at once")]
+    Busy,
     /// The agent is gone and may come back; the request has waited as long as it may, or too many wait.
     #[error("the agent of this workload is reconnecting")]
     Reconnecting,
@@ -28,7 +34,9 @@ impl Failure {
     /// The status of the answer that a caller gets.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::Disconnected | Self::Reconnecting | Self::Lost => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Disconnected | Self::Moved | Self::Busy | Self::Reconnecting | Self::Lost => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::NotMapped(_) | Self::Unreachable(_) => StatusCode::BAD_GATEWAY,
         }
     }
@@ -36,7 +44,7 @@ impl Failure {
     /// When it is worth trying again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Reconnecting | Self::Lost => Some(Duration::from_secs(1)),
+            Self::Moved | Self::Busy | Self::Reconnecting | Self::Lost => Some(Duration::from_secs(1)),
             Self::Disconnected | Self::NotMapped(_) | Self::Unreachable(_) => None,
         }
     }
@@ -45,6 +53,8 @@ impl Failure {
     pub fn category(&self) -> &'static str {
         match self {
             Self::Disconnected => "local-disconnected",
+            Self::Moved => "local-moved",
+            Self::Busy => "local-busy",
             Self::Reconnecting => "local-reconnecting",
             Self::NotMapped(_) => "local-not-mapped",
             Self::Unreachable(_) => "local-unreachable",

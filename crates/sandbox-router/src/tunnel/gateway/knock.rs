@@ -39,6 +39,9 @@ impl Gateway {
     }
 
     async fn knock(self: Arc<Self>, mut request: Request<Incoming>, stop: CancellationToken) -> Answer {
+        if self.retired.is_cancelled() {
+            return say(StatusCode::SERVICE_UNAVAILABLE, "this router ends; knock at another one");
+        }
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
         let hello = match Hello::read(&parts) {

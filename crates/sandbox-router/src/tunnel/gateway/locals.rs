@@ -24,6 +24,7 @@ impl Locals for Arc<Gateway> {
             let opened = match gateway.open(&workload).await {
                 Ok(opened) => opened,
                 Err(Failure::Disconnected) => return Err(LocalError::Disconnected(Some(Box::new(request)))),
+                Err(Failure::Moved) => return Err(LocalError::Moved(Some(Box::new(request)))),
                 Err(failure) => return Err(failure.into()),
             };
             let answer = opened.request(port, request).await?;
@@ -55,6 +56,8 @@ impl From<Failure> for LocalError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Disconnected => Self::Disconnected(None),
+            Failure::Moved => Self::Moved(None),
+            Failure::Busy => Self::Busy,
             Failure::Reconnecting => Self::Waiting,
             Failure::NotMapped(_) | Failure::Unreachable(_) => Self::Unreachable(io::Error::other(failure)),
             Failure::Lost => Self::Broken(failure.into()),

@@ -44,14 +44,17 @@ use std::{
 };
 
 use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::failure::Failure;
 use self::registry::Registry;
+pub use self::{admit::Holder, failure::Failure};
 use super::{PortReport, Times, Workload};
 
 /// How many requests wait for one agent that is coming back.
 const QUEUE: usize = 64;
+
+/// Why everybody has to leave.
+const ENDS: &str = "the router ends, and its agents go to another one";
 
 /// Who decides whether somebody may connect: in a cluster, the API server.
 pub trait Authority: Send + Sync + 'static {
@@ -72,6 +75,25 @@ pub struct Grant {
     pub grace: Duration,
     /// The greatest epoch that was ever seen of this workload, by any gateway.
     pub epoch: u64,
+    /// Who had it with that epoch, at whichever gateway, and has it still or is expected back.
+    pub holder: Option<Holder>,
+}
+
+/// Somebody who was connected before a gateway was started anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// For which workload.
+    pub workload: Workload,
+    /// Who.
+    pub holder: Holder,
+    /// The version of their agent.
+    pub agent_version: String,
+    /// The epoch they had.
+    pub epoch: u64,
+    /// Since when they were connected.
+    pub since: SystemTime,
+    /// How long they are waited for.
+    pub grace: Duration,
 }
 
 /// Somebody may not.
@@ -137,6 +159,7 @@ pub struct Gateway {
     times: Times,
     registry: Registry,
     plain_from_anywhere: bool,
+    retired: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -152,7 +175,8 @@ impl Gateway {
     }
 
     fn build(authority: Arc<dyn Authority>, times: Times, plain_from_anywhere: bool) -> Self {
-        Self { authority, times, registry: Registry::new(), plain_from_anywhere, tasks: TaskTracker::new() }
+        let (registry, retired) = (Registry::new(), CancellationToken::new());
+        Self { authority, times, registry, plain_from_anywhere, retired, tasks: TaskTracker::new() }
     }
 
     /// Every workload that an agent was ever connected for.
@@ -178,5 +202,23 @@ impl Gateway {
     /// The workload is gone, or its sandbox: ends its session. The agent is told why, and ends too.
     pub fn forget(&self, workload: &Workload, why: &str) {
         self.registry.forget(workload, why);
+    }
+
+    /// Another gateway has a newer session than the one with this epoch: ends it. The agent is told why, and ends too.
+    pub fn give_up(&self, workload: &Workload, epoch: u64, why: &str) {
+        self.registry.give_up(workload, epoch, why);
+    }
+
+    /// Somebody was connected to this gateway before it was started anew: they are waited for as after any loss. Has no
+    /// effect if an agent has been there already.
+    pub fn expect(&self, expected: &Expected) {
+        self.registry.expect(expected);
+    }
+
+    /// It will end: nobody else is let in, and every agent is told to go to another gateway at once. Requests that are under
+    /// way may finish, and those that come wait until it is known where the agent went.
+    pub fn retire(&self) {
+        self.retired.cancel();
+        self.registry.send_away(ENDS);
     }
 }

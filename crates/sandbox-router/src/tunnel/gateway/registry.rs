@@ -17,9 +17,9 @@ use tokio::{
 
 use super::{
     super::{PortReport, Workload, hello::Hello},
-    Failure, Grant, Phase, QUEUE, View,
-    admit::{Holder, admit},
-    session::Session,
+    Expected, Failure, Grant, Phase, QUEUE, View,
+    admit::{Holder, Known, admit, holder},
+    session::{Farewell, Session},
 };
 use crate::tunnel::clock;
 
@@ -61,7 +61,33 @@ impl Registry {
     pub(super) fn forget(&self, workload: &Workload, why: &str) {
         let gone = self.slots.write().remove(workload);
         if let Some(slot) = gone {
-            slot.end(why, Some(why.to_owned()));
+            slot.end(None, why, Ending::Forgotten);
+        }
+    }
+
+    /// Another gateway has a newer session than this one of ours. It is remembered that there was one: requests that come
+    /// before everybody knows where it is now have to be sent there.
+    pub(super) fn give_up(&self, workload: &Workload, epoch: u64, why: &str) {
+        if let Some(slot) = self.slot(workload) {
+            slot.end(Some(epoch), why, Ending::Moved);
+        }
+    }
+
+    /// The agents of all sessions are told to go to another gateway, and expected there.
+    pub(super) fn send_away(&self, why: &str) {
+        let all: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
+        for slot in all {
+            slot.send_away(why);
+        }
+    }
+
+    /// Somebody was connected before this gateway was started, and is expected back.
+    pub(super) fn expect(&self, expected: &Expected) {
+        let mut slots = self.slots.write();
+        if !slots.contains_key(&expected.workload) {
+            let slot = Arc::new(Slot::new(expected.workload.clone(), self.changed.clone()));
+            slots.insert(expected.workload.clone(), Arc::clone(&slot));
+            slot.expect(expected);
         }
     }
 
@@ -99,7 +125,18 @@ struct Inner {
 enum State {
     Connected(Arc<Session>),
     Reconnecting { since: Instant },
-    Disconnected { since: Instant },
+    Disconnected { since: Instant, has_moved: bool },
+}
+
+/// Why a session ends that nobody waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Its user left, or may not any longer.
+    Left,
+    /// The workload is gone. The agent is told.
+    Forgotten,
+    /// Another gateway has a newer one. The agent is told.
+    Moved,
 }
 
 impl Slot {
@@ -108,7 +145,7 @@ impl Slot {
             holder: Holder { session: String::new(), user: String::new() },
             version: String::new(),
             epoch: 0,
-            state: State::Disconnected { since: Instant::now() },
+            state: State::Disconnected { since: Instant::now(), has_moved: false },
             why: None,
             grace: Duration::ZERO,
             is_expected: false,
@@ -121,15 +158,14 @@ impl Slot {
 
     fn claim(&self, hello: &Hello, grant: &Grant) -> Result<u64, String> {
         let mut inner = self.inner.lock();
-        let holder = match inner.state {
-            State::Disconnected { .. } => None,
-            State::Connected(_) | State::Reconnecting { .. } => Some(&inner.holder),
-        };
-        let epoch = admit(holder, inner.epoch.max(grant.epoch), &grant.user, hello)?;
+        let is_live = !matches!(inner.state, State::Disconnected { .. });
+        let known = Known { holder: &inner.holder, epoch: inner.epoch, is_live };
+        let epoch = admit(holder(known, grant), inner.epoch.max(grant.epoch), &grant.user, hello)?;
         let is_other = inner.holder.session != hello.session;
         if let State::Connected(old) = &inner.state {
             // A process that comes back knows that its old connection is dead; anybody else has to be told.
-            old.retire(is_other.then(|| format!("{} took it over with another `capt connect`", grant.user)));
+            let why = || format!("{} took it over with another `capt connect`", grant.user);
+            old.retire(is_other.then(|| Farewell::Fenced(why())));
         }
         if is_other {
             inner.ports.clear();
@@ -164,12 +200,44 @@ impl Slot {
             return;
         }
         let (since, grace) = (Instant::now(), inner.is_expected.then_some(inner.grace));
-        inner.state =
-            if grace.is_some() { State::Reconnecting { since } } else { State::Disconnected { since } };
+        inner.state = if grace.is_some() {
+            State::Reconnecting { since }
+        } else {
+            State::Disconnected { since, has_moved: false }
+        };
         inner.why = Some(why.to_owned());
         drop(inner);
         self.tell();
-        let Some(grace) = grace else { return };
+        if let Some(grace) = grace {
+            self.expire_after(grace, epoch);
+        }
+    }
+
+    /// Its agent is told to go to another gateway, and nobody knows yet to which.
+    pub(super) fn send_away(self: &Arc<Self>, why: &str) {
+        let mut inner = self.inner.lock();
+        let State::Connected(session) = &inner.state else { return };
+        session.retire(Some(Farewell::Move));
+        inner.is_expected = true;
+        let epoch = inner.epoch;
+        drop(inner);
+        self.lost(epoch, why);
+    }
+
+    fn expect(self: &Arc<Self>, expected: &Expected) {
+        let mut inner = self.inner.lock();
+        inner.holder = expected.holder.clone();
+        inner.version.clone_from(&expected.agent_version);
+        (inner.epoch, inner.grace, inner.since) = (expected.epoch, expected.grace, expected.since);
+        inner.is_expected = true;
+        inner.state = State::Reconnecting { since: Instant::now() };
+        inner.why = Some("the router was started anew".to_owned());
+        drop(inner);
+        self.tell();
+        self.expire_after(expected.grace, expected.epoch);
+    }
+
+    fn expire_after(self: &Arc<Self>, grace: Duration, epoch: u64) {
         let slot = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(grace).await;
@@ -181,7 +249,7 @@ impl Slot {
         let mut inner = self.inner.lock();
         let is_over = matches!(inner.state, State::Reconnecting { since } if since.elapsed() >= inner.grace);
         if inner.epoch == epoch && is_over {
-            inner.state = State::Disconnected { since: Instant::now() };
+            inner.state = State::Disconnected { since: Instant::now(), has_moved: false };
             drop(inner);
             self.tell();
         }
@@ -189,17 +257,19 @@ impl Slot {
 
     /// The user may not any longer, or does not want to: there is no grace.
     pub(super) fn revoke(&self, epoch: u64, why: &str) {
-        if self.inner.lock().epoch == epoch {
-            self.end(why, None);
-        }
+        self.end(Some(epoch), why, Ending::Left);
     }
 
-    fn end(&self, why: &str, farewell: Option<String>) {
+    /// Ends it; with an epoch, only if it has that one still.
+    fn end(&self, epoch: Option<u64>, why: &str, ending: Ending) {
         let mut inner = self.inner.lock();
-        if let State::Connected(session) = &inner.state {
-            session.retire(farewell);
+        if epoch.is_some_and(|it| it != inner.epoch) {
+            return;
         }
-        inner.state = State::Disconnected { since: Instant::now() };
+        if let State::Connected(session) = &inner.state {
+            session.retire((ending != Ending::Left).then(|| Farewell::Fenced(why.to_owned())));
+        }
+        inner.state = State::Disconnected { since: Instant::now(), has_moved: ending == Ending::Moved };
         inner.why = Some(why.to_owned());
         drop(inner);
         self.tell();
@@ -252,6 +322,7 @@ impl Slot {
             State::Connected(session) if spent.is_some_and(|it| Arc::ptr_eq(it, session)) => Ok(None),
             State::Connected(session) => Ok(Some(Arc::clone(session))),
             State::Reconnecting { .. } => Ok(None),
+            State::Disconnected { has_moved: true, .. } => Err(Failure::Moved),
             State::Disconnected { .. } => Err(Failure::Disconnected),
         }
     }
@@ -272,7 +343,7 @@ impl Slot {
                 (Phase::Connected, session.line.silent_for(), Some(Arc::clone(&session.line)))
             }
             State::Reconnecting { since } => (Phase::Reconnecting, since.elapsed(), None),
-            State::Disconnected { since } => (Phase::Disconnected, since.elapsed(), None),
+            State::Disconnected { since, .. } => (Phase::Disconnected, since.elapsed(), None),
         };
         View {
             workload: self.workload.clone(),

@@ -9,7 +9,7 @@ use http::{
 };
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Body;
-use tokio::task::AbortHandle;
+use tokio::{sync::OwnedSemaphorePermit, task::AbortHandle, time::timeout};
 
 use super::{
     super::{
@@ -53,8 +53,10 @@ impl Gateway {
         let mut spent = None;
         loop {
             let session = slot.ready(self.times.wait, spent.as_ref()).await?;
+            let room = Arc::clone(&session.room).acquire_owned();
+            let Ok(Ok(place)) = timeout(self.times.wait, room).await else { return Err(Failure::Busy) };
             match session.send.clone().ready().await {
-                Ok(send) => return Ok(Opened { session, send }),
+                Ok(send) => return Ok(Opened { session, send, place }),
                 Err(_broken) => spent = Some(session),
             }
         }
@@ -65,6 +67,7 @@ impl Gateway {
 pub(super) struct Opened {
     session: Arc<Session>,
     send: SendRequest<Bytes>,
+    place: OwnedSemaphorePermit,
 }
 
 impl Opened {
@@ -106,8 +109,9 @@ impl Opened {
         Ok(Stream::new(to, answer.into_body(), held))
     }
 
-    fn held(&self, pump: Option<AbortHandle>) -> Held {
-        Held { pump, _ticket: Some(Arc::clone(&self.session.ticket)) }
+    /// For the answer, which is as long under way as the request counts.
+    fn held(self, pump: Option<AbortHandle>) -> Held {
+        Held { pump, _ticket: Some((Arc::clone(&self.session.ticket), self.place)) }
     }
 }
 

@@ -6,7 +6,10 @@ use bytes::{Bytes, BytesMut};
 use h2::client::{Connection, SendRequest};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -18,9 +21,12 @@ use super::{
         wire::{self, Report},
         wiretap::Metered,
     },
-    Gateway, Refused,
+    ENDS, Gateway, Refused,
     registry::Slot,
 };
+
+/// How many requests an agent has at once: some less than it takes, so that what it is asked itself never has to wait.
+const ROOM: usize = STREAMS as usize - 6;
 
 /// The longest answer of an agent about itself.
 const ANSWER: usize = 64 * 1024;
@@ -31,16 +37,37 @@ pub(super) struct Session {
     pub(super) line: Arc<Line>,
     /// Its clones are the requests under way.
     pub(super) ticket: Arc<()>,
+    /// For requests; what the gateway asks the agent itself has room beside them.
+    pub(super) room: Arc<Semaphore>,
     retired: CancellationToken,
-    /// What the agent is told when another one has its place.
-    farewell: OnceLock<String>,
+    farewell: OnceLock<Farewell>,
+}
+
+/// What an agent is told at the end.
+#[derive(Debug)]
+pub(super) enum Farewell {
+    /// Somebody else has its place, or there is none any more: this is why.
+    Fenced(String),
+    /// It shall go to another gateway.
+    Move,
 }
 
 impl Session {
+    fn new(send: SendRequest<Bytes>, line: Arc<Line>) -> Self {
+        Self {
+            send,
+            line,
+            ticket: Arc::default(),
+            room: Arc::new(Semaphore::new(ROOM)),
+            retired: CancellationToken::new(),
+            farewell: OnceLock::new(),
+        }
+    }
+
     /// It gets no more requests. Those under way have a while to finish; the agent is told why, if it has to know.
-    pub(super) fn retire(&self, why: Option<String>) {
-        if let Some(why) = why {
-            self.farewell.get_or_init(|| why);
+    pub(super) fn retire(&self, farewell: Option<Farewell>) {
+        if let Some(farewell) = farewell {
+            self.farewell.get_or_init(|| farewell);
         }
         self.retired.cancel();
     }
@@ -90,15 +117,13 @@ impl Visit {
         };
         let ping = connection.ping_pong();
         let mut driver = AbortOnDropHandle::new(tokio::spawn(drive(connection, Arc::clone(&line))));
-        let session = Arc::new(Session {
-            send,
-            line: Arc::clone(&line),
-            ticket: Arc::default(),
-            retired: CancellationToken::new(),
-            farewell: OnceLock::new(),
-        });
+        let session = Arc::new(Session::new(send, Arc::clone(&line)));
         if !self.slot.install(self.epoch, Arc::clone(&session)) {
             return;
+        }
+        // It was let in before the gateway was told to end.
+        if self.gateway.retired.is_cancelled() {
+            self.slot.send_away(ENDS);
         }
         if self.hello.epoch > 0 {
             self.gateway.registry.reconnected();
@@ -120,6 +145,10 @@ impl Visit {
             }
             () = self.stop.cancelled() => End::Lost("the gateway ends".to_owned()),
         };
+        self.ended(end);
+    }
+
+    fn ended(&self, end: End) {
         match end {
             End::Lost(why) => self.slot.lost(self.epoch, &why),
             // It may knock again, with a better token.
@@ -180,11 +209,15 @@ impl Visit {
         silent()
     }
 
-    /// Tells an agent that its place is taken, and lets its requests finish.
+    /// Tells an agent that its place is taken, or is elsewhere now, and lets its requests finish.
     async fn farewell(&self, session: &Session) {
         let until = Instant::now() + self.gateway.times.drain;
-        if let Some(why) = session.farewell.get() {
-            let told = session.ask(Method::POST, wire::FENCED, Bytes::from(why.clone()));
+        if let Some(farewell) = session.farewell.get() {
+            let (path, why) = match farewell {
+                Farewell::Fenced(why) => (wire::FENCED, why.as_str()),
+                Farewell::Move => (wire::MOVE, ENDS),
+            };
+            let told = session.ask(Method::POST, path, Bytes::from(why.to_owned()));
             // One that does not hear it will be told when it knocks again.
             let _heard = timeout(self.gateway.times.drain, told).await;
         }
