@@ -4,14 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use super::output::{self, ExitStatus};
-use crate::sandbox::import::{Imported, Options, import};
+use super::{
+    files,
+    output::{self, ExitStatus},
+};
+use crate::{
+    config::Outer,
+    manifest::Source,
+    sandbox::import::{Imported, Options, import},
+};
 
 /// Which files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  capt import sandbox.yaml | kubectl apply --server-side -f -")]
 pub(super) struct Args {
-    /// Sandbox and route group files of Signadot, YAML or JSON.
+    /// Sandbox and route group files of Signadot: YAML or JSON, directories of them, or `-` for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The namespace of route groups, and of workloads that name none.
@@ -22,12 +29,14 @@ pub(super) struct Args {
     cluster_ref: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
+pub(super) fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
     let options = Options { namespace: args.namespace.clone(), cluster_ref: args.cluster_ref };
     let (mut documents, mut refused) = (Vec::new(), false);
+    let mut sources = Vec::new();
     for path in &args.files {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("reading {shown}"))?;
+        sources.extend(files::read(path, outer)?);
+    }
+    for Source { name: shown, text } in sources {
         let read: Vec<serde_json::Value> =
             serde_saphyr::from_multiple(&text).with_context(|| format!("reading {shown} as YAML"))?;
         for document in &read {

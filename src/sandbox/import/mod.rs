@@ -44,6 +44,7 @@ pub struct Imported {
 /// Turns one document of a file into objects.
 pub fn import(document: &Value, options: &Options) -> Imported {
     let mut notes = Vec::new();
+    fields::templates(document, "", &mut notes);
     let mut fields = Fields::of(document, "");
     let name = fields.text("name").unwrap_or_default();
     let spec = fields.take("spec");
@@ -84,16 +85,32 @@ fn object(kind: &str, name: &str, namespace: &str, spec: &Map<String, Value>) ->
 
 fn group(name: &str, spec: &mut Fields, options: &Options, notes: &mut Vec<String>) -> Value {
     let mut made = Map::new();
-    cluster(spec, options, notes);
-    for field in ["description", "match", "ttl"] {
-        made.extend(spec.take(field).map(|value| (field.to_owned(), value)));
+    if let Some(cluster) = cluster(spec, options, notes) {
+        notes.push(group_of(&cluster, name));
     }
+    made.extend(spec.take("description").map(|value| ("description".to_owned(), value)));
+    if let Some(choice) = spec.take("match") {
+        made.insert("match".into(), fields::choice(&choice, "spec.match", notes));
+    }
+    made.extend(ttl(spec, notes).map(|value| ("ttl".to_owned(), value)));
     if let Some(endpoints) = spec.take("endpoints") {
-        made.insert("endpoints".into(), targets(&endpoints));
+        made.insert("endpoints".into(), targets(&endpoints, "spec.endpoints", notes));
     }
     // Sandboxes have no namespace there, so a group has all of them.
     made.insert("namespaces".into(), json!({"from": "All"}));
     object("RouteGroup", name, &options.namespace, &made)
+}
+
+/// A group has no `clusterRef`: it is where its sandboxes are made.
+fn group_of(cluster: &Value, name: &str) -> String {
+    let cluster = cluster["name"].as_str().unwrap_or_default();
+    format!(
+        "spec.cluster: apply the RouteGroup {name} to the cluster {cluster:?} itself, where its sandboxes are made"
+    )
+}
+
+fn ttl(spec: &mut Fields, notes: &mut Vec<String>) -> Option<Value> {
+    Some(fields::only(&spec.take("ttl")?, &["duration", "offsetFrom"], "spec.ttl", notes))
 }
 
 /// What `spec.cluster` means here.
@@ -109,8 +126,8 @@ fn cluster(spec: &mut Fields, options: &Options, notes: &mut Vec<String>) -> Opt
 }
 
 /// Endpoints with the short names of Services.
-fn targets(endpoints: &Value) -> Value {
-    let mut endpoints = endpoints.clone();
+fn targets(endpoints: &Value, path: &str, notes: &mut Vec<String>) -> Value {
+    let mut endpoints = fields::only(endpoints, &["name", "target"], path, notes);
     for endpoint in endpoints.as_array_mut().into_iter().flatten() {
         if let Some(target) = endpoint["target"].as_str() {
             endpoint["target"] = target.replace(".svc.cluster.local", ".svc").into();
@@ -121,16 +138,14 @@ fn targets(endpoints: &Value) -> Value {
 
 fn sandboxes(name: &str, spec: &mut Fields, options: &Options, notes: &mut Vec<String>) -> Vec<Value> {
     let cluster = cluster(spec, options, notes);
-    let labels: BTreeMap<String, Value> =
-        spec.take("labels").and_then(|it| serde_json::from_value(it).ok()).unwrap_or_default();
+    let labels = fields::labels(spec.take("labels").as_ref(), notes);
     let mut common = Map::new();
-    common.extend(cluster.map(|it| ("clusterRef".to_owned(), it)));
-    for field in ["description", "ttl"] {
-        common.extend(spec.take(field).map(|value| (field.to_owned(), value)));
-    }
-    let mut defaults =
-        Fields::of(&spec.take("defaultRouteGroup").unwrap_or_default(), "spec.defaultRouteGroup");
-    let endpoints = defaults.take("endpoints").map(|it| targets(&it));
+    common.extend(cluster.clone().map(|it| ("clusterRef".to_owned(), it)));
+    common.extend(spec.take("description").map(|value| ("description".to_owned(), value)));
+    common.extend(ttl(spec, notes).map(|value| ("ttl".to_owned(), value)));
+    let path = "spec.defaultRouteGroup";
+    let mut defaults = Fields::of(&spec.take("defaultRouteGroup").unwrap_or_default(), path);
+    let endpoints = defaults.take("endpoints").map(|it| targets(&it, &format!("{path}.endpoints"), notes));
     defaults.rest(notes);
     let parts = parts(spec, options, notes);
     let several = parts.len() > 1;
@@ -156,13 +171,22 @@ fn sandboxes(name: &str, spec: &mut Fields, options: &Options, notes: &mut Vec<S
             "its workloads are in {} namespaces: it becomes a sandbox in each, and the RouteGroup {name} with one key for all",
             objects.len()
         ));
-        let mut made = Map::new();
-        made.insert("match".into(), json!({"label": {"key": PART_LABEL, "value": name}}));
-        made.insert("namespaces".into(), json!({"from": "All"}));
-        made.extend(endpoints.map(|it| ("endpoints".to_owned(), it)));
-        objects.push(object("RouteGroup", name, &options.namespace, &made));
+        notes.extend(cluster.map(|it| group_of(&it, name)));
+        objects.push(over_all(name, common.contains_key("ttl"), endpoints, options));
     }
     objects
+}
+
+/// The group over the parts of a sandbox. It ends with the last of them, if they end by themselves.
+fn over_all(name: &str, ends: bool, endpoints: Option<Value>, options: &Options) -> Value {
+    let mut made = Map::new();
+    made.insert("match".into(), json!({"label": {"key": PART_LABEL, "value": name}}));
+    made.insert("namespaces".into(), json!({"from": "All"}));
+    made.extend(endpoints.map(|it| ("endpoints".to_owned(), it)));
+    if ends {
+        made.insert("ttl".into(), json!({"duration": "1m", "offsetFrom": "noMatchedSandboxes"}));
+    }
+    object("RouteGroup", name, &options.namespace, &made)
 }
 
 /// Forks, local and virtual workloads, by the namespace of their baselines.

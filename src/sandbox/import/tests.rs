@@ -160,3 +160,75 @@ fn what_our_rules_refuse_is_said() {
     assert_eq!(import(&json!({}), &options()).problems.len(), 1);
     assert_eq!(import(&json!([1]), &options()).problems.len(), 1);
 }
+
+#[test]
+fn a_group_with_a_cluster_of_ours_says_where_it_belongs() {
+    let file =
+        json!({"name": "g", "spec": {"cluster": "dev-eu", "match": {"label": {"key": "a", "value": "b"}}}});
+    let made = import(&file, &Options { cluster_ref: true, ..options() });
+    assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
+    assert!(made.notes[0].contains("apply the RouteGroup g to the cluster \"dev-eu\""), "{:?}", made.notes);
+}
+
+#[test]
+fn every_parameter_of_a_template_is_named() {
+    let file = json!({"name": "@{dev}-x", "spec": {"forks": [{
+        "forkOf": {"kind": "Deployment", "name": "cart"},
+        "customizations": {"images": [{"image": "cart:@{tag}-@{arch}"}]},
+    }]}});
+    let notes = import(&file, &options()).notes.join("\n");
+    for said in ["name: the parameter @{dev}", "images[0].image: the parameter @{tag}", "@{arch}"] {
+        assert!(notes.contains(said), "{said} is not in\n{notes}");
+    }
+}
+
+#[test]
+fn a_label_that_kubernetes_would_refuse_is_named_and_left_out() {
+    let labels =
+        json!({"repo": "acme/checkout", "team": "cart", "pr": 12, "bad key": "x", "example.com/a": ""});
+    let forks = json!([{"forkOf": {"kind": "Deployment", "name": "cart"}}]);
+    let made = import(&json!({"name": "a", "spec": {"labels": labels, "forks": forks}}), &options());
+    let taken = &made.objects[0]["metadata"]["labels"];
+    assert_eq!(*taken, json!({"team": "cart", "pr": "12", "example.com/a": ""}));
+    let notes = made.notes.join("\n");
+    assert!(notes.contains("spec.labels.repo: \"acme/checkout\""), "{notes}");
+    assert!(notes.contains("spec.labels.bad key"), "{notes}");
+}
+
+#[test]
+fn what_is_not_known_inside_of_what_is_taken_over_is_named_too() {
+    let group = json!({"name": "g", "spec": {
+        "match": {"any": [{"label": {"key": "a", "value": "b", "op": "In"}}], "none": []},
+        "ttl": {"duration": "1d", "grace": "1h"},
+        "endpoints": [{"name": "web", "target": "http://web.a.svc", "auth": "none"}],
+    }});
+    let fork = json!({"kind": "Deployment", "namespace": "elsewhere", "name": "pay"});
+    let sandbox = json!({"name": "s", "spec": {
+        "ttl": {"duration": "1d", "grace": "1h"},
+        "forks": [{"forkOf": {"kind": "Deployment", "namespace": "shop", "name": "cart"}, "customizations": {
+            "env": [{"name": "PAY", "valueFrom": {"fork": {"forkOf": fork, "expression": "{{ .Service.Host }}"}}}],
+        }}],
+        "defaultRouteGroup": {"endpoints": [{"name": "web", "target": "http://web.a.svc", "auth": "none"}]},
+    }});
+    let notes = [&group, &sandbox].map(|it| import(it, &options()).notes.join("\n")).join("\n");
+    for field in [
+        "spec.match.any[0].label.op",
+        "spec.match.none",
+        "spec.ttl.grace",
+        "spec.endpoints[0].auth",
+        "spec.defaultRouteGroup.endpoints[0].auth",
+        "spec.forks[0].customizations.env[0].valueFrom.fork.forkOf.namespace elsewhere",
+    ] {
+        assert!(notes.contains(field), "{field} is not in\n{notes}");
+    }
+}
+
+#[test]
+fn the_group_over_several_namespaces_ends_with_its_sandboxes() {
+    let forks = json!([{"forkOf": {"kind": "Deployment", "namespace": "a", "name": "cart"}},
+                       {"forkOf": {"kind": "Deployment", "namespace": "b", "name": "pay"}}]);
+    let file = json!({"name": "both", "spec": {"forks": forks, "ttl": {"duration": "1d", "offsetFrom": "updatedAt"}}});
+    let made = import(&file, &options());
+    assert_eq!(made.problems, Vec::<String>::new());
+    assert_eq!(made.objects[2]["spec"]["ttl"], json!({"duration": "1m", "offsetFrom": "noMatchedSandboxes"}));
+}
