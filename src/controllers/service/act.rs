@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
-use sandbox::api::names;
+use sandbox::{api::names, service::is_taken_over};
 use serde_json::{Value, json};
 
 use super::{
-    AT_ONCE, Context, build,
+    Context, SOON,
+    build::{self, Reverts},
     decide::{ATTEMPTS, Step, Why},
 };
 use crate::k8s::{K8sError, News, Removal};
@@ -31,35 +32,18 @@ pub(super) async fn act(service: &Service, step: Step, ctx: &Context) -> Result<
             tell(service, ctx, News::normal("Route", "TakenOver", "its traffic goes to the router")).await;
         }
         Step::Restore(patch, why) => restore(service, patch, why, ctx).await?,
-        Step::Reverted(keeper, patch, culprit) => {
-            ctx.memory.note_revert(&whose);
-            kube.apply(keeper.as_ref()).await?;
-            kube.merge(service, patch).await?;
-            let who = culprit.unwrap_or_else(|| "somebody".to_owned());
-            let note = format!(
-                "{who} took it back; it is taken over again ({} of {ATTEMPTS})",
-                build::reverts(Some(&keeper))
-            );
-            tell(service, ctx, News::warning("Route", "ServiceReverted", note)).await;
-        }
-        Step::GiveUp(patch, culprit) => {
-            kube.apply(&build::keeper(service, ATTEMPTS + 1)).await?;
-            kube.merge(service, patch).await?;
-            let who = culprit.unwrap_or_else(|| "somebody".to_owned());
-            let note = format!(
-                "{who} took it back {} times, and it is left alone now. Let {who} ignore spec.selector and \
-                 spec.ports[*].targetPort of this Service (Argo CD: ignoreDifferences), then take the annotation {} \
-                 away and put it back",
-                ATTEMPTS + 1,
-                names::ROUTING_ANNOTATION
-            );
-            tell(service, ctx, News::warning("Route", "ServiceReverted", note)).await;
+        Step::Reverted(keeper, patch) | Step::GiveUp(keeper, patch) => {
+            taken_back(service, &keeper, patch, ctx).await?;
         }
         Step::Forget(keeper) => {
-            kube.delete(keeper.as_ref(), Removal::Background).await?;
+            // Nothing refuses this if somebody took the Service over again meanwhile; so it is asked.
+            let now: Option<Service> = kube.get(service.namespace().as_deref(), &service.name_any()).await?;
+            if !now.is_some_and(|it| is_taken_over(&it)) {
+                kube.delete(keeper.as_ref(), Removal::Background).await?;
+            }
         }
     }
-    Ok(Some(AT_ONCE))
+    Ok(Some(SOON))
 }
 
 async fn announce(
@@ -73,6 +57,32 @@ async fn announce(
         "annotations": { names::LISTEN_ANNOTATION: value },
     });
     ctx.common.kube.patch_metadata(service, patch).await?;
+    Ok(())
+}
+
+/// Gives the Service back that somebody took back, and counts it.
+async fn taken_back(
+    service: &Service,
+    keeper: &Service,
+    patch: Value,
+    ctx: &Context,
+) -> Result<(), K8sError> {
+    // The Service first: the patch is refused if it is not what we saw, and then nothing is to be counted.
+    ctx.common.kube.merge(service, patch).await?;
+    ctx.memory.note_revert(&path(service));
+    ctx.common.kube.apply(keeper).await?;
+    let Reverts { count, by: who, .. } = build::reverts(Some(keeper));
+    let note = if count > ATTEMPTS {
+        format!(
+            "{who} took it back {count} times, and it is left alone now. Let {who} ignore spec.selector and \
+             spec.ports[*].targetPort of this Service (Argo CD: ignoreDifferences), then take the annotation {} \
+             away and put it back",
+            names::ROUTING_ANNOTATION
+        )
+    } else {
+        format!("{who} took it back; it is taken over again ({count} of {ATTEMPTS})")
+    };
+    tell(service, ctx, News::warning("Route", "ServiceReverted", note)).await;
     Ok(())
 }
 

@@ -1,7 +1,11 @@
 //! The keeper of a selector, and the patches of a Service. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{ObjectMeta, OwnerReference},
@@ -11,7 +15,7 @@ use kube::{Resource as _, ResourceExt as _};
 use sandbox::{
     api::names,
     digest::sha256,
-    service::{Original, original},
+    service::{Original, is_taken_over, original},
 };
 use serde_json::{Value, json};
 
@@ -19,23 +23,6 @@ use crate::sandbox::{REVERTS_ANNOTATION, ROUTER};
 
 /// The router's ports for Services.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
-
-/// Why the traffic of a Service cannot go through a router.
-pub(super) fn why_not(service: &Service) -> Option<&'static str> {
-    let Some(spec) = &service.spec else { return Some("it has no spec") };
-    if spec.type_.as_deref() == Some("ExternalName") {
-        return Some("it is an ExternalName: its clients never ask the cluster for an address");
-    }
-    if spec.cluster_ip.as_deref() == Some("None") {
-        return Some("it is headless: its clients go to the pods themselves");
-    }
-    if spec.selector.as_ref().is_none_or(BTreeMap::is_empty) {
-        return Some("it has no selector: somebody else says where its traffic goes");
-    }
-    let ports = spec.ports.as_deref().unwrap_or_default();
-    let other = ports.iter().any(|it| it.protocol.as_deref().is_some_and(|it| it != "TCP"));
-    if ports.is_empty() || other { Some("a router takes TCP alone") } else { None }
-}
 
 /// The selector of the routers' pods.
 pub(super) fn routers() -> BTreeMap<String, String> {
@@ -47,23 +34,47 @@ pub(super) fn leads_to_routers(service: &Service) -> bool {
     service.spec.as_ref().and_then(|it| it.selector.as_ref()) == Some(&routers())
 }
 
+/// Whether a Service that was taken over is as it was left: its traffic goes to the routers, to the ports at which they
+/// listen for it.
+pub(super) fn is_held(service: &Service) -> bool {
+    let announced = announced(service);
+    let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
+    leads_to_routers(service) && ports.into_iter().all(|it| it.target_port == listener(&announced, it.port))
+}
+
+/// The router's port for a port of a Service, as a Service says it.
+fn listener(announced: &BTreeMap<String, u16>, port: i32) -> Option<IntOrString> {
+    announced.get(&port.to_string()).map(|it| IntOrString::Int(i32::from(*it)))
+}
+
 /// What a Service is for its owner, after whatever its owner did to it while it was taken over.
 pub(super) fn meant(service: &Service) -> Original {
     let (before, announced) = (original(service), announced(service));
     let spec = service.spec.clone().unwrap_or_default();
-    let selector =
-        if leads_to_routers(service) { before.selector } else { spec.selector.unwrap_or_default() };
+    let selector = match spec.selector {
+        Some(now) if is_taken_over(service) => meant_selector(now, before.selector),
+        _ => before.selector,
+    };
     let one = |port: ServicePort| {
         let known = before.ports.iter().find(|it| it.port == port.port);
-        let ours = announced.get(&port.port.to_string()).map(|it| IntOrString::Int(i32::from(*it)));
         match known {
-            Some(known) if port.target_port == ours => {
+            Some(known) if port.target_port == listener(&announced, port.port) => {
                 ServicePort { target_port: known.target_port.clone(), ..port }
             }
             _ => port,
         }
     };
     Original { selector, ports: spec.ports.unwrap_or_default().into_iter().map(one).collect() }
+}
+
+/// The selector that an owner means. `kubectl apply`, Helm and Argo CD merge selectors label by label and leave ours beside
+/// theirs: nobody has both, and the owner asked for none of ours.
+fn meant_selector(
+    mut now: BTreeMap<String, String>,
+    before: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    now.remove(names::ROUTER_LABEL);
+    if now.is_empty() { before } else { now }
 }
 
 /// The router's port for each port of a Service, as its annotation says.
@@ -103,8 +114,45 @@ pub(super) fn keeper_name(service: &Service) -> String {
     format!("{}-sbxbase-{hash}", begin.trim_end_matches('-'))
 }
 
+/// How often somebody took a Service back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Reverts {
+    pub(super) count: u32,
+    /// Who did last.
+    pub(super) by: String,
+    /// When that was.
+    pub(super) at: Option<Timestamp>,
+}
+
+impl Reverts {
+    /// Whether the last one is as long ago as this.
+    pub(super) fn is_over(&self, now: Timestamp, quiet: Duration) -> bool {
+        let since = self.at.map(|at| now.duration_since(at));
+        since.is_none_or(|it| it >= SignedDuration::try_from(quiet).unwrap_or(SignedDuration::MAX))
+    }
+
+    fn annotations(&self) -> Option<BTreeMap<String, String>> {
+        let mut all = BTreeMap::from([
+            (REVERTS_ANNOTATION.to_owned(), self.count.to_string()),
+            (names::REVERTED_BY_ANNOTATION.to_owned(), self.by.clone()),
+        ]);
+        all.extend(self.at.map(|at| (names::REVERTED_AT_ANNOTATION.to_owned(), at.to_string())));
+        (self.count > 0).then_some(all)
+    }
+}
+
+/// How often somebody took a Service back, as its keeper says.
+pub(super) fn reverts(keeper: Option<&Service>) -> Reverts {
+    let text = |name: &str| keeper.and_then(|it| it.annotations().get(name));
+    Reverts {
+        count: text(REVERTS_ANNOTATION).and_then(|it| it.parse().ok()).unwrap_or(0),
+        by: text(names::REVERTED_BY_ANNOTATION).cloned().unwrap_or_default(),
+        at: text(names::REVERTED_AT_ANNOTATION).and_then(|it| it.parse().ok()),
+    }
+}
+
 /// The Service that keeps a Service's selector. It goes when the Service goes.
-pub(super) fn keeper(service: &Service, reverts: u32) -> Service {
+pub(super) fn keeper(service: &Service, reverts: &Reverts) -> Service {
     let Original { selector, ports } = meant(service);
     let owner = OwnerReference {
         api_version: Service::api_version(&()).into_owned(),
@@ -114,15 +162,13 @@ pub(super) fn keeper(service: &Service, reverts: u32) -> Service {
         controller: Some(true),
         block_owner_deletion: Some(false),
     };
-    let annotations =
-        (reverts > 0).then(|| BTreeMap::from([(REVERTS_ANNOTATION.to_owned(), reverts.to_string())]));
     let ports = ports.into_iter().map(|port| ServicePort { node_port: None, ..port });
     Service {
         metadata: ObjectMeta {
             name: Some(keeper_name(service)),
             namespace: service.namespace(),
             labels: Some(BTreeMap::from([(names::BASE_OF_LABEL.to_owned(), service.name_any())])),
-            annotations,
+            annotations: reverts.annotations(),
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
         },
@@ -145,20 +191,14 @@ pub(super) fn keeps(keeper: &Service, service: &Service) -> bool {
         let ports = spec.ports.unwrap_or_default().into_iter().map(port).collect::<Vec<_>>();
         (spec.selector, ports)
     };
-    part(keeper) == part(&self::keeper(service, 0))
-}
-
-/// How often somebody took a Service back.
-pub(super) fn reverts(keeper: Option<&Service>) -> u32 {
-    let text = keeper.and_then(|it| it.annotations().get(REVERTS_ANNOTATION));
-    text.and_then(|it| it.parse().ok()).unwrap_or(0)
+    part(keeper) == part(&self::keeper(service, &Reverts::default()))
 }
 
 /// One patch that sends the traffic to the routers. It is refused if somebody changed the Service meanwhile.
 pub(super) fn take(service: &Service, listeners: &BTreeMap<String, u16>) -> Value {
     let before = meant(service);
     let port = |port: &ServicePort| {
-        let listen = listeners.get(&port.port.to_string()).map(|it| IntOrString::Int(i32::from(*it)));
+        let listen = listener(listeners, port.port);
         ServicePort { target_port: listen.or_else(|| port.target_port.clone()), ..port.clone() }
     };
     let ports = before.ports.iter().map(port).collect::<Vec<_>>();

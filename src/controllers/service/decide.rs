@@ -6,15 +6,19 @@ use k8s_openapi::api::core::v1::Service;
 use sandbox::service::is_taken_over;
 use serde_json::Value;
 
-use super::{build, facts::Facts};
+use super::{
+    SOON,
+    build::{self, Reverts},
+    facts::Facts,
+};
 use crate::api::names::FIELD_MANAGER;
 
 /// How long there may be no ready router before Services are given back.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How often a Service is taken over again that somebody took back. Never fight for ever.
 pub(super) const ATTEMPTS: u32 = 3;
-/// How soon something is looked at again that will be so in a moment.
-const SOON: Duration = Duration::from_millis(200);
+/// How long nobody may have taken a Service back before what was is forgotten.
+pub(super) const QUIET: Duration = Duration::from_hours(1);
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,9 +36,9 @@ pub(super) enum Step {
     /// Give the Service back.
     Restore(Value, Why),
     /// Somebody took the Service back: count it, and begin again a while later.
-    Reverted(Box<Service>, Value, Option<String>),
+    Reverted(Box<Service>, Value),
     /// Somebody took the Service back too often.
-    GiveUp(Value, Option<String>),
+    GiveUp(Box<Service>, Value),
     /// Nobody needs the keeper any more.
     Forget(Box<Service>),
 }
@@ -62,18 +66,18 @@ pub(super) fn decide(facts: &Facts) -> Step {
 fn take(facts: &Facts) -> Step {
     let Facts { service, keeper, .. } = facts;
     let reverts = build::reverts(keeper.as_ref());
-    if reverts > ATTEMPTS {
+    if reverts.count > ATTEMPTS {
         return Step::Nothing;
     }
-    let pause = Duration::from_secs(1) * 2_u32.pow(reverts.min(8));
-    if let Some(since) = facts.since_revert.filter(|since| reverts > 0 && *since < pause) {
+    let pause = Duration::from_secs(1) * 2_u32.pow(reverts.count.min(8));
+    if let Some(since) = facts.since_revert.filter(|since| reverts.count > 0 && *since < pause) {
         return Step::Wait("somebody took it back", pause.saturating_sub(since));
     }
     if facts.routers.is_empty() {
         return Step::Wait("no router is ready", PATIENCE);
     }
     let Some(keeper) = keeper.as_ref().filter(|it| build::keeps(it, service)) else {
-        return Step::Keep(Box::new(build::keeper(service, reverts)));
+        return Step::Keep(Box::new(build::keeper(service, &reverts)));
     };
     let listeners = build::listeners(service, &facts.used);
     if build::announced(service) != listeners {
@@ -92,13 +96,14 @@ fn take(facts: &Facts) -> Step {
 fn hold(facts: &Facts) -> Step {
     let Facts { service, keeper, .. } = facts;
     let reverts = build::reverts(keeper.as_ref());
-    if !build::leads_to_routers(service)
-        || build::listeners(service, &facts.used) != build::announced(service)
-    {
-        return reverted(facts, reverts);
+    if !build::is_held(service) || build::listeners(service, &facts.used) != build::announced(service) {
+        return reverted(facts, &reverts);
     }
     if keeper.as_ref().is_none_or(|it| !build::keeps(it, service)) {
-        return Step::Keep(Box::new(build::keeper(service, reverts)));
+        return Step::Keep(Box::new(build::keeper(service, &reverts)));
+    }
+    if reverts.count > 0 && reverts.is_over(facts.now, QUIET) {
+        return Step::Keep(Box::new(build::keeper(service, &Reverts::default())));
     }
     match facts.without_router {
         Some(since) if since >= PATIENCE => Step::Restore(build::restore(service), Why::NoRouter),
@@ -108,14 +113,16 @@ fn hold(facts: &Facts) -> Step {
 }
 
 /// The Service is its owner's again, by hand or by a tool. What it is now is what it is meant to be.
-fn reverted(facts: &Facts, reverts: u32) -> Step {
+fn reverted(facts: &Facts, before: &Reverts) -> Step {
     let service = &facts.service;
-    let (given_back, culprit) = (build::restore(service), build::culprit(service, FIELD_MANAGER));
-    if reverts >= ATTEMPTS {
-        return Step::GiveUp(given_back, culprit);
+    let by = build::culprit(service, FIELD_MANAGER).unwrap_or_else(|| "somebody".to_owned());
+    let reverts = Reverts { count: before.count + 1, by, at: Some(facts.now) };
+    let (keeper, given_back) = (Box::new(build::keeper(service, &reverts)), build::restore(service));
+    if reverts.count > ATTEMPTS {
+        Step::GiveUp(keeper, given_back)
+    } else {
+        Step::Reverted(keeper, given_back)
     }
-    let keeper = Box::new(build::keeper(service, reverts + 1));
-    Step::Reverted(keeper, given_back, culprit)
 }
 
 /// A Service that nobody wants to have routed, and that is not.

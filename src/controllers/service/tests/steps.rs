@@ -2,12 +2,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
-use sandbox::api::names;
+use sandbox::{api::names, service::why_not};
 use serde_json::{Value, json};
 
 use super::super::{
-    build,
-    decide::{ATTEMPTS, PATIENCE, Step, Why, decide},
+    build::{self, Reverts},
+    decide::{ATTEMPTS, PATIENCE, QUIET, Step, Why, decide},
     facts::Facts,
 };
 
@@ -52,7 +52,7 @@ fn addresses(all: &[&str]) -> BTreeSet<String> {
 
 fn facts(service: Service) -> Facts {
     let listening = build::listeners(&service, &BTreeSet::new()).into_values().collect();
-    let mut keeper = build::keeper(&service, 0);
+    let mut keeper = build::keeper(&service, &Reverts::default());
     keeper.spec.as_mut().unwrap().cluster_ip = Some("10.0.0.2".into());
     let pods = addresses(&["10.1.0.1", "10.1.0.2"]);
     Facts {
@@ -161,9 +161,9 @@ fn a_service_that_was_taken_back_is_taken_over_three_times_more_and_then_left_al
     .unwrap();
     let mut facts = facts(service.clone());
     for count in 1..=ATTEMPTS {
-        let Step::Reverted(keeper, patch, culprit) = decide(&facts) else { panic!("{:?}", decide(&facts)) };
-        assert_eq!(culprit.as_deref(), Some("argocd-controller"));
-        assert_eq!(build::reverts(Some(&keeper)), count);
+        let Step::Reverted(keeper, patch) = decide(&facts) else { panic!("{:?}", decide(&facts)) };
+        let by = "argocd-controller".to_owned();
+        assert_eq!(build::reverts(Some(&keeper)), Reverts { count, by, at: Some(facts.now) });
         let back = patched(&service, &patch);
         assert_eq!(back.spec, cart().spec);
         // It waits longer each time before it begins again.
@@ -177,10 +177,53 @@ fn a_service_that_was_taken_back_is_taken_over_three_times_more_and_then_left_al
         assert!(matches!(decide(&again(2_u64.pow(count))), Step::Announce(_)));
         facts.keeper = Some(*keeper);
     }
-    assert!(matches!(decide(&facts), Step::GiveUp(..)));
-    facts.keeper = Some(build::keeper(&service, ATTEMPTS + 1));
+    let Step::GiveUp(keeper, _) = decide(&facts) else { panic!("{:?}", decide(&facts)) };
+    facts.keeper = Some(*keeper);
     facts.service = cart();
     assert_eq!(decide(&facts), Step::Nothing);
+}
+
+#[test]
+fn what_somebody_did_long_ago_is_forgotten_while_the_service_is_held() {
+    let mut held = facts(taken());
+    let reverts = Reverts { count: 2, by: "helm".to_owned(), at: Some(held.now) };
+    let mut keeper = held.keeper.take().unwrap();
+    keeper.metadata.annotations = build::keeper(&held.service, &reverts).metadata.annotations;
+    held.keeper = Some(keeper);
+    assert_eq!(decide(&held), Step::Nothing, "it was a moment ago");
+    held.now = held.now.checked_add(QUIET).unwrap();
+    let Step::Keep(keeper) = decide(&held) else { panic!("{:?}", decide(&held)) };
+    assert_eq!(build::reverts(Some(&keeper)), Reverts::default());
+    // One that was left alone stays so: to begin again would be to fight for ever.
+    let left = Reverts { count: ATTEMPTS + 1, ..reverts };
+    let mut alone = facts(cart());
+    alone.keeper = Some(build::keeper(&alone.service, &left));
+    alone.now = held.now;
+    assert_eq!(decide(&alone), Step::Nothing);
+}
+
+#[test]
+fn a_client_that_merges_label_by_label_gets_its_own_service_back() {
+    // What kubectl apply, Helm and Argo CD make of it: their labels beside ours, their target ports.
+    let merged =
+        json!({"spec": {"selector": {"app": "cart", "tier": "web"}, "ports": cart().spec.unwrap().ports}});
+    let service = patched(&taken(), &merged);
+    assert_eq!(service.spec.as_ref().unwrap().selector.as_ref().unwrap().len(), 3);
+    let Step::Reverted(keeper, patch) = decide(&facts(service.clone())) else { panic!("not noticed") };
+    assert_eq!(keeper.spec.unwrap().selector, cart().spec.unwrap().selector);
+    assert_eq!(patched(&service, &patch).spec, cart().spec);
+    // One whose owner changed the selector in the same breath.
+    let other = patched(&taken(), &json!({"spec": {"selector": {"app": "cart-2"}}}));
+    assert_eq!(build::meant(&other).selector, [("app".to_owned(), "cart-2".to_owned())].into());
+}
+
+#[test]
+fn a_target_port_alone_is_taken_back_too() {
+    let mut service = taken();
+    service.spec.as_mut().unwrap().ports.as_mut().unwrap()[0].target_port =
+        serde_json::from_value(json!("web")).unwrap();
+    let Step::Reverted(_, patch) = decide(&facts(service.clone())) else { panic!("not noticed") };
+    assert_eq!(patched(&service, &patch).spec, cart().spec);
 }
 
 #[test]
@@ -218,7 +261,7 @@ fn ports_of_routers_are_never_given_twice() {
 #[test]
 fn services_that_no_router_can_stand_before_are_left_alone() {
     let with = |change: Value| {
-        let why = build::why_not(&patched(&cart(), &json!({ "spec": change })));
+        let why = why_not(&patched(&cart(), &json!({ "spec": change })));
         why.map(|it| it.split(' ').take(3).collect::<Vec<_>>().join(" "))
     };
     assert_eq!(with(json!({})), None);
@@ -227,6 +270,11 @@ fn services_that_no_router_can_stand_before_are_left_alone() {
     assert_eq!(with(json!({"selector": null})).as_deref(), Some("it has no"));
     let udp = json!({"ports": [{"port": 53, "protocol": "UDP"}]});
     assert_eq!(with(udp).as_deref(), Some("a router takes"));
+    let unready = json!({"publishNotReadyAddresses": true});
+    assert_eq!(with(unready).as_deref(), Some("it publishes addresses"));
+    let routers = json!({"selector": {names::ROUTER_LABEL: "router"}});
+    assert_eq!(with(routers).as_deref(), Some("it is the"));
+    assert_eq!(why_not(&taken()), None, "one that was taken over can be kept");
 }
 
 #[test]
