@@ -174,6 +174,8 @@ pub mod reasons {
     pub const NO_FARGATE_PROFILES: &str = "NoFargateProfiles";
     /// Sandboxes have to leave the cluster first.
     pub const WAITING_FOR_SANDBOXES_DELETION: &str = "WaitingForSandboxesDeletion";
+    /// What AWS made for the routers of sandboxes goes before the network that it is in.
+    pub const WAITING_FOR_LOAD_BALANCERS_DELETION: &str = "WaitingForLoadBalancersDeletion";
     /// The workspaces of the Fargate profiles go first.
     pub const WAITING_FOR_FARGATE_PROFILES_DELETION: &str = "WaitingForFargateProfilesDeletion";
     /// The workspace of the EKS cluster is being destroyed.

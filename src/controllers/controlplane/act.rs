@@ -4,7 +4,7 @@ use kube::ResourceExt as _;
 use sandbox::api::{Sandbox, SandboxSpec};
 use serde_json::json;
 
-use super::{Context, decide::Decision, delete::Teardown};
+use super::{Context, balancers, decide::Decision, delete::Teardown, dereference::Remains};
 use crate::{
     api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names},
     controllers::common::{Thing, drive, meter::since},
@@ -144,6 +144,7 @@ pub(super) enum Removed {
 pub(super) async fn tear_down(
     object: &CaptControlPlane,
     step: Teardown,
+    remains: &Remains,
     ctx: &Context,
 ) -> Result<Removed, K8sError> {
     let kube = &ctx.common.kube;
@@ -154,6 +155,13 @@ pub(super) async fn tear_down(
                 kube.delete(&sandbox, k8s::Removal::Background).await?;
             }
             Ok(Removed::Waiting { reason: reasons::WAITING_FOR_SANDBOXES_DELETION, why })
+        }
+        Teardown::Balancers { delete, why } => {
+            if let Err(error) = balancers::remove(object, remains, &delete, &ctx.common).await {
+                // It is tried again, until nobody waits any longer.
+                tracing::debug!(%error, "the load balancers of routers cannot be told to go");
+            }
+            Ok(Removed::Waiting { reason: reasons::WAITING_FOR_LOAD_BALANCERS_DELETION, why })
         }
         Teardown::Workspaces { delete, reason, why } => {
             keep_account_wide(object, ctx).await?;

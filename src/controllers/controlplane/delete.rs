@@ -1,12 +1,12 @@
 //! What is to be done about a control plane that goes. Pure.
 //!
-//! Sandboxes leave first, then the profiles go, then the cluster, then the Secrets; each step waits until the one before it is proven done. Nothing is
-//! made here, because nothing can be made in a namespace that goes too. Sandboxes alone are not waited for without end: what
-//! they leave behind goes with the cluster.
+//! Sandboxes leave first and then the load balancers of routers, then the profiles go, then the cluster, then the Secrets; each step
+//! waits until the one before it is proven done. Nothing is made here, because nothing can be made in a namespace that goes too.
+//! What is in the cluster itself is not waited for without end: it goes with the cluster, or nobody reaches it any more.
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{ResourceExt as _, core::ObjectMeta};
 
 use super::dereference::Remains;
@@ -15,8 +15,10 @@ use crate::{
     controllers::common::workspace,
 };
 
-/// How long Sandboxes may take to leave.
+/// How long Sandboxes may take to leave, and then the load balancers of routers.
 pub(crate) const DRAIN: Duration = Duration::from_mins(2);
+/// How long a cluster may be silent where Sandboxes could have lived.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The next step of a deletion.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +27,13 @@ pub(crate) enum Teardown {
     Sandboxes {
         /// Those that were not told yet.
         delete: Vec<ObjectMeta>,
+        /// What is waited for.
+        why: String,
+    },
+    /// The load balancers of routers go, and are waited for.
+    Balancers {
+        /// Those that were not told yet.
+        delete: Vec<Service>,
         /// What is waited for.
         why: String,
     },
@@ -45,12 +54,15 @@ pub(crate) enum Teardown {
 
 /// The next step of a deletion that has gone on for so long.
 pub(crate) fn next(remains: &Remains, age: Duration) -> Teardown {
-    let Remains { sandboxes, eks, profiles, secrets } = remains;
+    let Remains { sandboxes, balancers, eks, profiles, secrets } = remains;
     if !sandboxes.is_empty() && age < DRAIN {
         let names: Vec<&str> = sandboxes.iter().filter_map(|it| it.name.as_deref()).collect();
         let why = format!("waiting for Sandboxes to leave the cluster: {}", names.join(", "));
         let delete = sandboxes.iter().filter(|it| it.deletion_timestamp.is_none()).cloned().collect();
         return Teardown::Sandboxes { delete, why };
+    }
+    if let Some(step) = self::balancers(balancers, age) {
+        return step;
     }
     if !profiles.is_empty() {
         let reason = reasons::WAITING_FOR_FARGATE_PROFILES_DELETION;
@@ -60,6 +72,25 @@ pub(crate) fn next(remains: &Remains, age: Duration) -> Teardown {
         return workspaces([eks].into_iter(), reasons::WAITING_FOR_EKS_CLUSTER_DELETION, "the EKS cluster");
     }
     if secrets.is_empty() { Teardown::Release } else { Teardown::Secrets(secrets.clone()) }
+}
+
+/// Whether the load balancers that are left are waited for. Those of a cluster that says nothing may be none.
+fn balancers(left: &Result<Vec<Service>, String>, age: Duration) -> Option<Teardown> {
+    match left {
+        Ok(all) if !all.is_empty() && age < DRAIN * 2 => {
+            let name = |it: &Service| format!("{}/{}", it.namespace().unwrap_or_default(), it.name_any());
+            let names: Vec<String> = all.iter().map(name).collect();
+            let why =
+                format!("waiting for the load balancers of routers to go: Service {}", names.join(", "));
+            let here = all.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
+            Some(Teardown::Balancers { delete: here.cloned().collect(), why })
+        }
+        Err(silent) if age < SILENCE => {
+            let why = format!("asking the cluster for load balancers of routers: {silent}");
+            Some(Teardown::Balancers { delete: Vec::new(), why })
+        }
+        Ok(_) | Err(_) => None,
+    }
 }
 
 fn workspaces<'a>(
@@ -137,10 +168,10 @@ mod tests {
     #[test]
     fn the_cluster_waits_for_all_profiles_and_the_secrets_for_the_cluster() {
         let mut remains = Remains {
-            sandboxes: Vec::new(),
             eks: Some(apply("eks")),
             profiles: vec![apply("one"), going(apply("two"))],
             secrets: vec![Secret::default()],
+            ..Remains::default()
         };
         assert_eq!(
             names(&next(&remains, Duration::ZERO)),
@@ -173,6 +204,32 @@ mod tests {
         assert_eq!(delete, [sandbox("one")]);
         assert!(why.contains("one, two"), "{why}");
         assert_eq!(names(&next(&remains, DRAIN)).1, "WaitingForEKSClusterDeletion");
+    }
+
+    #[test]
+    fn balancers_leave_before_the_cluster_and_hold_nothing_up_for_ever() {
+        let service = Service {
+            metadata: ObjectMeta { name: Some("router".to_owned()), ..ObjectMeta::default() },
+            ..Service::default()
+        };
+        let left = |balancers| Remains { balancers, eks: Some(apply("eks")), ..Remains::default() };
+        let remains = left(Ok(vec![service.clone()]));
+        let Teardown::Balancers { delete, why } = next(&remains, DRAIN) else { panic!("it waits") };
+        assert_eq!(delete, std::slice::from_ref(&service));
+        assert!(why.contains("router"), "{why}");
+        let mut told = service;
+        told.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        let Teardown::Balancers { delete, .. } = next(&left(Ok(vec![told])), DRAIN) else {
+            panic!("it waits")
+        };
+        assert!(delete.is_empty(), "it goes already");
+        assert_eq!(names(&next(&remains, DRAIN * 2)).1, "WaitingForEKSClusterDeletion");
+
+        let silent = left(Err("it is not there".to_owned()));
+        let Teardown::Balancers { why, .. } = next(&silent, SILENCE / 2) else { panic!("it waits") };
+        assert!(why.contains("it is not there"), "{why}");
+        assert_eq!(names(&next(&silent, SILENCE)).1, "WaitingForEKSClusterDeletion");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{
     Resource, ResourceExt as _,
     api::DynamicObject,
@@ -110,10 +110,12 @@ pub(crate) async fn look(
 }
 
 /// What is left of a control plane that goes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Remains {
     /// Sandboxes with forks in the cluster.
     pub sandboxes: Vec<ObjectMeta>,
+    /// Services of routers that AWS made something for, or why the cluster did not tell.
+    pub balancers: Result<Vec<Service>, String>,
     /// The workspace of the EKS cluster.
     pub eks: Option<WorkspaceTemplateApply>,
     /// The workspaces of Fargate profiles.
@@ -122,7 +124,19 @@ pub(crate) struct Remains {
     pub secrets: Vec<Secret>,
 }
 
-/// Reads what is left.
+impl Default for Remains {
+    fn default() -> Self {
+        Self {
+            sandboxes: Vec::new(),
+            balancers: Ok(Vec::new()),
+            eks: None,
+            profiles: Vec::new(),
+            secrets: Vec::new(),
+        }
+    }
+}
+
+/// Reads what is left, but for what is in the cluster itself.
 pub(crate) async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<Remains, K8sError> {
     let family = Family::of(&object.metadata);
     let uid = object.uid().unwrap_or_default();
@@ -138,7 +152,7 @@ pub(crate) async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<
     let Secrets { programs, people, authority, upstreams } = found;
     let ours = |secret: &Secret| secret.owner_references().iter().any(|it| it.uid == uid);
     let secrets = [programs, people, authority, upstreams].into_iter().flatten().filter(ours).collect();
-    Ok(Remains { sandboxes, eks, profiles, secrets })
+    Ok(Remains { sandboxes, eks, profiles, secrets, ..Remains::default() })
 }
 
 /// Sandboxes that name this Cluster. One that cannot be read has made nothing.

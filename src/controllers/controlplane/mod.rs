@@ -5,6 +5,7 @@
 //! what AWS says is asked for in the background ([`look`]).
 
 mod act;
+mod balancers;
 mod build;
 mod context;
 mod decide;
@@ -29,6 +30,7 @@ mod watch;
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
 use kube::{ResourceExt as _, api::DynamicObject, runtime::controller::Action};
 
 use self::{
@@ -137,10 +139,12 @@ async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, Stop
     loop {
         // dereference (client required, read only)
         let remains = Box::pin(dereference::remains(object, &ctx.common)).await;
-        let remains = remains.map_err(Step::Dereference.stopped())?;
+        let mut remains = remains.map_err(Step::Dereference.stopped())?;
+        remains.balancers = Box::pin(balancers(object, &remains, ctx)).await;
         // decide (no client required), act (client required)
         let age = since(object.metadata.deletion_timestamp.as_ref(), (ctx.common.clock)());
-        let removed = act::tear_down(object, delete::next(&remains, age.unwrap_or_default()), ctx).await;
+        let step = delete::next(&remains, age.unwrap_or_default());
+        let removed = Box::pin(act::tear_down(object, step, &remains, ctx)).await;
         match removed.map_err(Step::Remove.stopped())? {
             Removed::Released => return Ok(Action::await_change()),
             Removed::Next => {}
@@ -149,11 +153,26 @@ async fn remove(object: &CaptControlPlane, ctx: &Context) -> Result<Action, Stop
                 let left = delete::profiles(object, &remains);
                 let new = status::deleting(&old, moment(object, ctx), (reason, &why), left);
                 write(object, &new, ctx).await?;
-                // Nobody tells us when the last Sandbox has left.
-                let drains = reason == reasons::WAITING_FOR_SANDBOXES_DELETION;
+                // Nobody tells us when the last Sandbox has left, or what is in another cluster.
+                let drains =
+                    [reasons::WAITING_FOR_SANDBOXES_DELETION, reasons::WAITING_FOR_LOAD_BALANCERS_DELETION]
+                        .contains(&reason);
                 return Ok(Action::requeue(if drains { DRAINING_NET } else { WAITING_NET }));
             }
         }
+    }
+}
+
+/// The load balancers that are left in the cluster. One that does not answer is waited for only where Sandboxes were to live.
+async fn balancers(
+    object: &CaptControlPlane,
+    remains: &dereference::Remains,
+    ctx: &Context,
+) -> Result<Vec<Service>, String> {
+    let is_enabled = object.spec.sandboxes.as_ref().is_some_and(|it| it.enabled);
+    match balancers::left(object, remains, &ctx.common).await {
+        Err(error) if is_enabled => Err(error.to_string()),
+        found => Ok(found.unwrap_or_default()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Deletion: in order, whoever deletes what, and with a reason for every wait.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use embedded_kube::cluster::{EmbeddedKube, Listen};
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
@@ -63,6 +65,44 @@ async fn sandboxes_leave_before_anything_of_the_cluster_goes() {
     world.rig.merge("Sandbox", "pr-1", json!({"metadata": {"finalizers": null}})).await;
     world.rig.until_gone(KIND, CP).await;
     assert!(world.rig.get("Sandbox", "pr-2").await.is_some(), "it is in another cluster");
+}
+
+/// What holds back the network of a cluster that goes, and so `terraform destroy`, is what AWS made for its Services.
+#[tokio::test]
+async fn balancers_of_routers_leave_before_anything_of_the_cluster_goes_whether_or_not_it_has_sandboxes() {
+    let world = ready().await;
+    let far = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
+    let services: kube::Api<kube::api::DynamicObject> = kube::Api::namespaced_with(
+        far.client(),
+        "default",
+        &kube::api::ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&()),
+    );
+    let held = ["example.com/balancer"];
+    // Nobody asks for a label on it: what it selects tells.
+    let router = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "edge", "finalizers": held},
+        "spec": {"type": "LoadBalancer", "selector": {"sandbox.capt.x-k8s.io/router": "router"}, "ports": [{"port": 80}]}});
+    let router = serde_json::from_value(router).unwrap();
+    services.create(&kube::api::PostParams::default(), &router).await.unwrap();
+    // While a Sandbox is waited for nobody writes the kubeconfig anew.
+    let spec = json!({"clusterRef": {"name": "demo"}, "forks": [{"forkOf": {"name": "cart"}}]});
+    let last = json!({"metadata": {"name": "pr-1", "finalizers": held}, "spec": spec});
+    world.rig.make("Sandbox", last).await;
+    world.rig.delete(KIND, CP).await;
+    world.until(|it| said(it, "Deleting").1 == "WaitingForSandboxesDeletion").await;
+    let data = json!({"value": BASE64_STANDARD.encode(far.kubeconfig().unwrap())});
+    world.rig.merge("Secret", "demo-kubeconfig", json!({"data": data})).await;
+    world.rig.merge("Sandbox", "pr-1", json!({"metadata": {"finalizers": null}})).await;
+
+    let found = world.until(|it| said(it, "Deleting").1 == "WaitingForLoadBalancersDeletion").await;
+    assert!(message(&found, "Deleting").contains("default/edge"), "{}", message(&found, "Deleting"));
+    while services.get("edge").await.unwrap().metadata.deletion_timestamp.is_none() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
+    let free = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    services.patch("edge", &kube::api::PatchParams::default(), &free).await.unwrap();
+    world.rig.until_gone(KIND, CP).await;
 }
 
 #[tokio::test]
