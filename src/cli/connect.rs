@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use kube::{Api, Client, Config};
 use sandbox::api::LocalWorkload;
 use sandbox_router::tunnel::{
-    Mapping, Times, Workload,
+    Mapping, Protocol, Times, Workload,
     agent::{self, Agent, Dial, End, Tcp, Tokens},
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -154,6 +154,7 @@ async fn dial(args: &Args, client: Client, outer: &Outer) -> anyhow::Result<Arc<
         return Ok(Arc::new(PortForward::new(client, &args.namespace)));
     };
     if args.plain {
+        only_here(address)?;
         return Ok(Arc::new(Tcp { address: address.clone() }));
     }
     let Some(ca) = &args.ca else {
@@ -164,4 +165,33 @@ async fn dial(args: &Args, client: Client, outer: &Outer) -> anyhow::Result<Arc<
     let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
     Ok(Arc::new(tls(address, host, &pem, &ca.display().to_string())?))
+}
+
+/// Without TLS the token can be read on the way: so there has to be none.
+fn only_here(address: &str) -> anyhow::Result<()> {
+    // What is on this machine is not asked of a name server, which could say otherwise.
+    let is_here = Mapping::new(1, address, Protocol::Tcp).is_ok_and(|it| it.is_loopback());
+    if is_here {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "--plain would send your token to {address} in the clear; it is for a router on this machine, such as 127.0.0.1:8446"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_goes_without_tls_only_to_this_machine() {
+        for here in ["127.0.0.1:8446", "[::1]:8446", "localhost:8446"] {
+            assert!(only_here(here).is_ok(), "{here}");
+        }
+        for elsewhere in
+            ["10.0.0.7:8446", "tunnel.example.org:443", "localhost.example.org:443", "0.0.0.0:1", "nonsense"]
+        {
+            assert!(only_here(elsewhere).is_err(), "{elsewhere}");
+        }
+    }
 }

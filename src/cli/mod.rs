@@ -213,7 +213,7 @@ async fn run(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Aws(args) => aws::run(args, &outer).await,
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
-        Command::Import(args) => import::run(&args),
+        Command::Import(args) => import::run(&args, &outer),
         Command::Connect(args) => Box::pin(connect::run(&args, &outer)).await,
         Command::Destroy(args) => Box::pin(destroy::run(&args, &outer)).await,
         Command::Down(args) => Box::pin(down::run(&args, &outer)).await,

@@ -56,4 +56,17 @@ impl Kube {
         let request = path_of(kind, namespace.as_deref()).patch(&name, &params, &patch);
         self.send(deed, request).await
     }
+
+    /// Whether the API server would take this object from whoever applies it under this name.
+    pub async fn rehearse_apply(
+        &self,
+        kind: &ApiResource,
+        manager: &str,
+        object: &DynamicObject,
+    ) -> Result<(), K8sError> {
+        let (namespace, name) = (object.namespace(), object.name_any());
+        let params = PatchParams { dry_run: true, ..PatchParams::apply(manager).force() };
+        let request = path_of(kind, namespace.as_deref()).patch(&name, &params, &Patch::Apply(object));
+        self.send::<Value>(deed("apply", kind, namespace.as_deref(), &name), request).await.map(drop)
+    }
 }

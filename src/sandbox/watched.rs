@@ -129,6 +129,11 @@ impl Watched {
         self.namespaces.wait_until_ready().await
     }
 
+    /// The local workloads, as far as they can be read.
+    pub fn locals(&self) -> Vec<LocalWorkload> {
+        readable(&self.locals.state()).into_iter().cloned().collect()
+    }
+
     /// The routes of what is there now. Objects that cannot be read have none; their controllers say so.
     pub fn routes(&self, view: View<'_>) -> Routes {
         let (sandboxes, groups, locals) = (self.sandboxes.state(), self.groups.state(), self.locals.state());

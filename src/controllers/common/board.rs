@@ -13,12 +13,13 @@ use std::{
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{
     ResourceExt,
+    core::ObjectMeta,
     runtime::{reflector::Store, watcher},
 };
 use sandbox::{
     api::{ForkStatus, Phase, RouteGroup, Sandbox, names},
     mesh::Plan,
-    routes::{Own, Owner, RouterSeen, Routes, programmed},
+    routes::{History, Own, Owner, RouterSeen, Routes, key_of, programmed},
 };
 use tokio::sync::watch;
 
@@ -43,6 +44,8 @@ pub struct Picture {
     pub generations: BTreeMap<Owner, i64>,
     /// What a mesh shall have.
     pub mesh: Plan,
+    /// The groups by the keys that they ask for; those that go do not.
+    pub groups: BTreeMap<String, Vec<ObjectMeta>>,
     /// What was known of the forks of each Sandbox then, by its uid.
     made_from: BTreeMap<String, Vec<ForkStatus>>,
 }
@@ -76,7 +79,8 @@ impl Picture {
         generations: BTreeMap<Owner, i64>,
     ) -> Self {
         let (going, made_from, mesh) = (BTreeSet::new(), BTreeMap::new(), Plan::default());
-        Self { routes, routers: seen, going, ready, generations, mesh, made_from }
+        let groups = BTreeMap::new();
+        Self { routes, routers: seen, going, ready, generations, mesh, groups, made_from }
     }
 
     /// The namespaces that have ready routers, each with whether all of these have the routes that they should have.
@@ -110,8 +114,7 @@ impl Debug for Board {
 impl Board {
     /// Starts to watch.
     pub fn start(ctx: &Context) -> Self {
-        let (mut watches, changes) =
-            Watches::new(|error| tracing::debug!(%error, "a watch of the routes stumbled"));
+        let (mut watches, changes) = Watches::new(stumbled);
         let seen = Seen::watch(ctx, &mut watches);
         let latest = Arc::<RwLock<Option<Arc<Picture>>>>::default();
         let (made, told) = watch::channel(0);
@@ -146,9 +149,11 @@ async fn keep_up(
 ) {
     seen.ready().await;
     let mut propagation = Propagation::default();
+    let mut before: Option<Arc<Picture>> = None;
     loop {
         changes.mark_unchanged();
-        let picture = Arc::new(seen.picture());
+        let picture = Arc::new(seen.picture(before.as_deref()));
+        before = Some(Arc::clone(&picture));
         for took in propagation.note(Instant::now(), picture.in_force()) {
             meter.propagated(took);
         }
@@ -168,6 +173,22 @@ struct Seen {
     pods: Store<Pod>,
     mesh: HttpRoutes,
     domain: Option<String>,
+    /// The namespace whose Services and routers these are; all otherwise.
+    scope: Option<String>,
+}
+
+/// A watch that is refused never begins, and then there is no picture: somebody has to know.
+fn stumbled(error: &watcher::Error) {
+    let refused = match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
+        _ => false,
+    };
+    if refused {
+        tracing::warn!(%error, "the routes cannot be watched; see `--namespace` in docs/deploying.md");
+    } else {
+        tracing::debug!(%error, "a watch of the routes stumbled");
+    }
 }
 
 impl Seen {
@@ -178,7 +199,9 @@ impl Seen {
         Self {
             mesh,
             domain: ctx.settings.preview_domain.clone(),
-            objects: Watched::new(watches, ctx.kube.client(), namespace, namespace),
+            scope: ctx.settings.namespace.clone(),
+            // As a router does it: groups may have members in other namespaces, and older objects there may have a key.
+            objects: Watched::new(watches, ctx.kube.client(), None, namespace),
             leases: watches.keep(drive::api(ctx), routers()),
             pods: watches.keep(drive::api(ctx), routers()),
         }
@@ -191,19 +214,24 @@ impl Seen {
             tokio::join!(self.objects.ready(), self.leases.wait_until_ready(), self.pods.wait_until_ready());
     }
 
-    fn picture(&self) -> Picture {
+    /// What is there now; `before` is the last picture.
+    fn picture(&self, before: Option<&Picture>) -> Picture {
         let (sandboxes, groups) = (self.objects.sandboxes.state(), self.objects.groups.state());
-        let made = self.objects.routes(View { domain: self.domain.as_deref(), ..View::default() });
+        let view = View { domain: self.domain.as_deref(), scope: self.scope.as_deref() };
+        let mut made = self.objects.routes(view);
+        made.history =
+            Arc::new(before.map_or_else(History::default, |it| it.routes.history.with(&it.routes)));
         let going = readable(&sandboxes).into_iter().filter(|it| it.metadata.deletion_timestamp.is_some());
         let forks = |it: &Sandbox| Some((it.uid()?, it.status.clone().unwrap_or_default().forks));
         let ready = readable(&sandboxes).into_iter().filter(|it| is_done(it));
         let generation = |it: &&RouteGroup| (Owner::group(it), it.metadata.generation.unwrap_or_default());
         let routers = self.routers();
         Picture {
-            mesh: Plan::new(&made, &readable(&groups), &routers, self.mesh.seen()),
+            mesh: Plan::new(&made, &readable(&groups), &routers, self.mesh.seen(), before.map(|it| &it.mesh)),
             ready: ready.map(|it| drive::path(&it.metadata)).collect(),
             generations: readable(&groups).iter().map(generation).collect(),
             going: going.filter_map(ResourceExt::uid).collect(),
+            groups: by_key(&readable(&groups)),
             made_from: readable(&sandboxes).into_iter().filter_map(forks).collect(),
             routers,
             routes: made,
@@ -223,6 +251,24 @@ impl Seen {
         };
         self.pods.state().iter().map(one).collect()
     }
+}
+
+/// The groups by their keys, with as much of them as tells who is older.
+fn by_key(groups: &[&RouteGroup]) -> BTreeMap<String, Vec<ObjectMeta>> {
+    let mut all: BTreeMap<String, Vec<ObjectMeta>> = BTreeMap::new();
+    for group in groups.iter().filter(|it| it.metadata.deletion_timestamp.is_none()) {
+        let meta = &group.metadata;
+        let age = ObjectMeta {
+            name: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            uid: meta.uid.clone(),
+            creation_timestamp: meta.creation_timestamp.clone(),
+            ..ObjectMeta::default()
+        };
+        let key = key_of(group.spec.routing_key.as_deref(), meta.uid.as_deref());
+        all.entry(key).or_default().push(age);
+    }
+    all
 }
 
 fn is_done(sandbox: &Sandbox) -> bool {

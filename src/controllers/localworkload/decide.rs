@@ -5,11 +5,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sandbox::{
     api::{
-        LocalPhase, LocalWorkload, LocalWorkloadStatus, Sandbox,
+        LocalPhase, LocalProtocol, LocalWorkload, LocalWorkloadStatus, Sandbox,
         conditions::{reasons, types},
     },
     condition::{Finding, is_true},
-    local_status::{Link, after, findings},
+    local_place::place,
+    local_status::{Link, after, findings, live},
+    ttl,
     validate::validate_local,
 };
 
@@ -29,7 +31,7 @@ pub(super) struct Decided {
 pub(super) fn decide(object: &LocalWorkload, around: &Around, now: Timestamp) -> Decided {
     let before = object.status.clone().unwrap_or_default();
     let mut found = vec![accepted(object, around), programmed(around.sandbox.as_ref())];
-    let left = time_left(&before, now);
+    let left = time_left(&before, &object.spec.disconnect_grace_period, now);
     if left == Some(Duration::ZERO) {
         let why = "the router that held the connection says nothing any more";
         found.extend(findings(&Link::Disconnected(why.to_owned()), &before.ports));
@@ -56,15 +58,31 @@ fn accepted(object: &LocalWorkload, around: &Around) -> Finding {
         );
         return Finding::no(kind, reasons::OTHER_CLUSTER, message);
     }
-    if around.sandbox.is_none() {
+    let Some(sandbox) = &around.sandbox else {
         let message = format!("there is no Sandbox {} in this namespace yet", spec.sandbox_ref.name);
         return Finding::no(kind, reasons::SANDBOX_NOT_FOUND, message);
+    };
+    if let Err(refusal) = place(object, sandbox, &around.locals) {
+        return Finding::no(kind, refusal.reason, refusal.message);
     }
     if around.baseline == Baseline::Absent {
         let message = format!("there is no Deployment {} in this namespace", spec.from.name);
         return Finding::no(kind, reasons::BASELINE_NOT_FOUND, message);
     }
-    Finding::yes(kind, reasons::ACCEPTED, "")
+    Finding::yes(kind, reasons::ACCEPTED, of_bytes(object))
+}
+
+/// What is to be known of ports that speak no HTTP; nothing if there are none.
+fn of_bytes(object: &LocalWorkload) -> String {
+    let bytes = object.spec.mappings.iter().filter(|it| it.app_protocol == LocalProtocol::Tcp);
+    let ports: Vec<String> = bytes.map(|it| it.port.to_string()).collect();
+    if ports.is_empty() {
+        return String::new();
+    }
+    format!(
+        "tcp: {}: bytes carry no key, so connections go to the service and only upgrades come here",
+        ports.join(", ")
+    )
 }
 
 /// A local workload has no routes of its own: they are its sandbox's.
@@ -82,12 +100,14 @@ fn programmed(sandbox: Option<&Sandbox>) -> Finding {
     }
 }
 
-/// How long the router of a session may still be silent; nothing where nobody is said to be connected.
-fn time_left(status: &LocalWorkloadStatus, now: Timestamp) -> Option<Duration> {
-    let is_live = matches!(status.phase, Some(LocalPhase::Connected | LocalPhase::Reconnecting));
-    let heard = status.session.as_ref()?.last_heartbeat_time.as_ref()?.0;
+/// How long the router of a session may still be silent; nothing where nobody is said to be connected. While an agent is
+/// expected back there is nothing to say until the time of grace is over.
+fn time_left(status: &LocalWorkloadStatus, grace: &str, now: Timestamp) -> Option<Duration> {
+    let heard = live(status)?.last_heartbeat_time.as_ref()?.0;
+    let grace = ttl::grace(grace).and_then(|it| Duration::try_from(it).ok()).unwrap_or_default();
+    let awaited = if is_true(&status.conditions, types::CONNECTED) { Duration::ZERO } else { grace };
     let silent = Duration::try_from(now.duration_since(heard)).unwrap_or_default();
-    is_live.then(|| SILENCE.saturating_sub(silent))
+    Some((SILENCE + awaited).saturating_sub(silent))
 }
 
 /// What people hear of.

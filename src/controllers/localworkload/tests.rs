@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sandbox::{
@@ -47,7 +49,7 @@ fn leading() -> Vec<BaselineService> {
 }
 
 fn around() -> Around {
-    Around { sandbox: Some(sandbox()), baseline: Baseline::Behind(leading()) }
+    Around { sandbox: Some(sandbox()), baseline: Baseline::Behind(leading()), locals: Vec::new() }
 }
 
 fn said(decided: &Decided, type_: &str) -> (String, String) {
@@ -94,6 +96,38 @@ fn a_spec_that_cannot_be_followed_is_refused_in_words() {
 }
 
 #[test]
+fn a_port_of_bytes_is_accepted_with_a_word_about_what_comes_through_it() {
+    let bytes = json!({"mappings": [{"port": 5432, "toLocal": "localhost:5432", "appProtocol": "tcp"}]});
+    let decided = decide(&object(&bytes, None), &around(), now());
+    let accepted = decided.status.conditions.iter().find(|it| it.type_ == types::ACCEPTED).unwrap();
+    assert_eq!(accepted.status, "True");
+    assert!(accepted.message.contains("5432") && accepted.message.contains("no key"), "{}", accepted.message);
+}
+
+#[test]
+fn the_younger_of_two_for_one_baseline_is_refused_in_words() {
+    let mut older = object(&json!({}), None);
+    older.metadata.name = Some("older".to_owned());
+    older.metadata.creation_timestamp = Some(Time(now()));
+    let around = Around { locals: vec![older], ..around() };
+    let decided = decide(&object(&json!({}), None), &around, now());
+    assert_eq!(said(&decided, types::ACCEPTED), ("False".to_owned(), "BaselineTaken".to_owned()));
+    assert!(decided.news.unwrap().note.contains("the LocalWorkload older"));
+}
+
+#[test]
+fn beside_a_fork_it_says_what_the_fork_is_for() {
+    let mut around = around();
+    let forks = json!([{"forkOf": {"name": "cart"}}]);
+    around.sandbox.as_mut().unwrap().spec.forks = serde_json::from_value(forks).unwrap();
+    let mut object = object(&json!({}), None);
+    let refused = decide(&object, &around, now());
+    assert_eq!(said(&refused, types::ACCEPTED), ("False".to_owned(), "InvalidSpec".to_owned()));
+    object.spec.disconnect_policy = sandbox::api::DisconnectPolicy::Fork;
+    assert_eq!(said(&decide(&object, &around, now()), types::ACCEPTED).0, "True");
+}
+
+#[test]
 fn what_the_router_wrote_stays_and_is_looked_at_again_in_time() {
     let decided = decide(&object(&json!({}), Some(connected())), &around(), now());
     assert_eq!(decided.status.phase, Some(LocalPhase::Connected));
@@ -110,6 +144,24 @@ fn a_session_whose_router_is_gone_is_not_shown_as_connected_for_ever() {
     assert_eq!(decided.status.phase, Some(LocalPhase::Disconnected));
     assert_eq!(decided.news.unwrap().reason, "TunnelLost");
     assert_eq!(decided.again, None);
+}
+
+#[test]
+fn a_router_that_waits_for_an_agent_has_nothing_to_say_until_the_time_of_grace_is_over() {
+    let lost =
+        after(&connected(), &findings(&Link::Reconnecting("it slept".to_owned()), &[]), Some(3), now());
+    let mut object = object(&json!({}), Some(lost));
+    object.spec.disconnect_grace_period = "10m".to_owned();
+    let soon = now() + SignedDuration::try_from(SILENCE).unwrap();
+    let waits = decide(&object, &around(), soon);
+    assert_eq!(
+        waits.status.phase,
+        Some(LocalPhase::Reconnecting),
+        "its router would say so again, without end"
+    );
+    assert_eq!(waits.again, Some(Duration::from_mins(10)));
+    let late = decide(&object, &around(), soon + SignedDuration::from_mins(10));
+    assert_eq!(late.status.phase, Some(LocalPhase::Disconnected));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt as _,
-        reflector::{ObjectRef, Store},
+        reflector::{ObjectRef, Store, store::Writer},
         watcher,
     },
 };
@@ -16,7 +16,8 @@ use sandbox::api::{LocalWorkload, Sandbox};
 use super::look;
 use crate::controllers::common::{Context, drive};
 
-type Seen = DeserializeGuard<LocalWorkload>;
+/// A local workload, also one that cannot be read.
+pub(super) type Seen = DeserializeGuard<LocalWorkload>;
 
 /// Sandboxes, as they change.
 pub(super) fn sandboxes(
@@ -39,6 +40,28 @@ pub(super) fn services(
 ) -> impl Stream<Item = Result<PartialObjectMeta<Service>, watcher::Error>> + Send + 'static {
     let unforked = watcher::Config::default().labels(&look::unforked());
     watcher::watcher(drive::api(ctx), unforked).default_backoff().touched_objects()
+}
+
+/// Local workloads, as they change: one that goes may have been in another's way. Who is woken by it finds it kept already.
+pub(super) fn locals(
+    ctx: &Context,
+    keep: Writer<Seen>,
+) -> impl Stream<Item = Result<Seen, watcher::Error>> + Send + 'static {
+    let all = watcher::watcher(drive::api(ctx), watcher::Config::default());
+    all.default_backoff().reflect(keep).touched_objects()
+}
+
+/// The other local workloads of the same sandbox that stand in for the same baseline. Mostly there are none.
+pub(super) fn of_rival(all: Store<Seen>) -> impl Fn(Seen) -> Vec<ObjectRef<Seen>> + Send + Sync + 'static {
+    move |local| {
+        let name = local.name_any();
+        let Ok(one) = &local.0 else { return Vec::new() };
+        beside(&all, local.meta().namespace.as_deref(), |it| {
+            it.spec.sandbox_ref == one.spec.sandbox_ref
+                && it.spec.from.name == one.spec.from.name
+                && it.name_any() != name
+        })
+    }
 }
 
 /// The local workloads of a sandbox.

@@ -39,13 +39,15 @@ pub(super) async fn follow(ctx: Arc<Context>) {
     std::future::pending::<()>().await;
 }
 
-/// Writes what is not there, and then deletes what nobody wants: no key is without its rule in between.
+/// Writes what is not there, and then deletes what nobody wants: no key is without its rule in between. New objects go
+/// first: should a key have to move, which is rare, its new place is one of them as a rule.
 async fn write(plan: &Plan, applied: &mut Applied, ctx: &Context) -> Result<(), K8sError> {
     if !plan.is_served() {
         return Ok(());
     }
     let kube = &ctx.common.kube;
-    for shard in plan.wanted() {
+    let (there, new): (Vec<_>, Vec<_>) = plan.wanted().partition(|it| plan.live(&it.name).is_some());
+    for shard in new.into_iter().chain(there) {
         if !is_to_write(shard, plan.live(&shard.name), applied) {
             continue;
         }

@@ -1,10 +1,13 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, api::PostParams};
 use sandbox::{
     api::{
         Phase, RouteGroup, RouteGroupStatus, Sandbox,
         conditions::{reasons, types},
+        names,
     },
     routes::{Objects, Owner, RouterSeen, routes},
 };
@@ -12,9 +15,13 @@ use serde_json::{Value, json};
 
 use super::decide::{Decided, decide};
 use crate::controllers::{
-    common::board::{Board, Picture},
+    common::{
+        Settings,
+        board::{Board, Picture},
+    },
     rig::{HOME, Rig},
 };
+use crate::sandbox::watched;
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -58,10 +65,13 @@ fn endpoints(sandboxes: &[Sandbox]) -> (Vec<Value>, Vec<Value>) {
     for sandbox in sandboxes {
         names.extend(sandbox.status.iter().flat_map(|it| &it.forks).map(|it| it.services[0].to.clone()));
     }
+    // Their traffic comes to the router.
+    let ports = json!([{"name": "http", "port": 80, "targetPort": 8080}]);
+    let original = json!({"selector": {"app": "a"}, "ports": ports}).to_string();
     let service = |name: &String| {
         json!({
-            "metadata": {"name": name, "namespace": "shop"},
-            "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
+            "metadata": {"name": name, "namespace": "shop", "annotations": {names::ORIGINAL_ANNOTATION: original}},
+            "spec": {"ports": ports}
         })
     };
     let slice = |name: &String| {
@@ -241,7 +251,9 @@ async fn a_groups_status_follows_sandboxes_and_routers() {
 async fn make_member(rig: &Rig) {
     for name in ["cart", "cart-fork"] {
         let spec = json!({"ports": [{"name": "http", "port": 80, "targetPort": 8080}]});
-        rig.make("Service", json!({"metadata": {"name": name}, "spec": spec})).await;
+        let annotations = json!({names::ORIGINAL_ANNOTATION: spec.to_string()});
+        rig.make("Service", json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec}))
+            .await;
         let labels = json!({"kubernetes.io/service-name": name});
         rig.make("EndpointSlice", json!({
             "metadata": {"name": name, "labels": labels}, "addressType": "IPv4",
@@ -269,4 +281,31 @@ async fn make_router(rig: &Rig, revision: &str) {
     rig.make("Pod", json!({"metadata": {"name": "r", "labels": labels}, "spec": spec})).await;
     rig.set_status("Pod", "r", json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
     assert_eq!(HOME, "team");
+}
+
+/// A group of another namespace may have members here, and a router here has its routes.
+#[tokio::test]
+async fn an_operator_of_one_namespace_has_the_revisions_of_its_routers() {
+    let rig = Rig::start_with(Settings { namespace: Some(HOME.to_owned()), ..Settings::default() }).await;
+    make_member(&rig).await;
+    let spec = json!({"match": {"label": {"key": "feature", "value": "*"}}, "namespaces": {"from": "All"}});
+    let client = rig.ctx.kube.client();
+    let namespace: Namespace = read(json!({"metadata": {"name": "elsewhere"}}));
+    Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+    let kind = json!({"apiVersion": "sandbox.capt.x-k8s.io/v1alpha1", "kind": "RouteGroup"});
+    let mut group = json!({"metadata": {"name": "g"}, "spec": spec});
+    group.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
+    let groups = Api::<RouteGroup>::namespaced(client.clone(), "elsewhere");
+    groups.create(&PostParams::default(), &read(group)).await.unwrap();
+    let (mut watches, _changes) = watched::Watches::new(|error| panic!("{error}"));
+    let router = watched::Watched::new(&mut watches, rig.ctx.kube.client(), None, Some(HOME));
+    router.ready().await.unwrap();
+    let theirs = router.routes(watched::View { domain: None, scope: Some(HOME) });
+    let board = Board::start(&rig.ctx);
+    let mut told = board.told();
+    told.changed().await.unwrap();
+    let ours = board.picture().unwrap();
+    assert_eq!(ours.routes.revisions.get(HOME), theirs.revisions.get(HOME));
+    let group = theirs.owners.iter().find(|(it, _)| it.namespace == "elsewhere").unwrap().1;
+    assert_eq!((group.members.len(), group.routes), (1, 1), "it has a route here");
 }

@@ -1,5 +1,7 @@
 //! Makes what was decided: forks, their Services, local workloads. No branch on the spec.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{
     ResourceExt as _,
@@ -15,6 +17,7 @@ use super::{
     context::Context,
     look::{Made, is_ours, kind},
     place::Place,
+    refused::Stop,
 };
 use crate::{
     controllers::common::applied,
@@ -43,75 +46,97 @@ pub(super) struct Live<'a> {
     pub locals: &'a [DynamicObject],
 }
 
-/// Makes what is wanted and is not there, and removes what is there and not wanted. Gives the forks as they are now.
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Acted {
+    /// The forks as they are now, each with its name.
+    pub forks: Vec<(String, DynamicObject)>,
+    /// Those that were not there before.
+    pub made: BTreeSet<String>,
+}
+
+/// Makes what is wanted and is not there, and removes what is there and not wanted.
 pub(super) async fn carry_out(
     object: &Sandbox,
     wanted: Wanted,
     live: Live<'_>,
     (place, ctx): (&Place, &Context),
-) -> Result<Result<Vec<(String, DynamicObject)>, Refusal>, K8sError> {
+) -> Result<Result<Acted, Refusal>, K8sError> {
     let Wanted { forks, services, locals } = wanted;
     let hand = Hand { object, place };
-    for service in &services {
-        let found = find(&live.made.services, service);
-        if let Err(refusal) = hand.put(&kind::<Service>(), service, found).await? {
-            return Ok(Err(refusal));
-        }
-    }
-    let mut now = Vec::new();
-    for (name, fork) in forks {
-        match put_fork(&hand, (&name, &fork), &live.made.forks, ctx).await? {
-            Ok(fork) => now.push((name, fork)),
-            Err(refusal) => return Ok(Err(refusal)),
-        }
-    }
-    let kube = &ctx.common.kube;
-    for local in &locals {
-        let found = find(live.locals, local);
-        if let Some(found) = found.filter(|it| !is_ours(it, object)) {
-            return Ok(Err(taken(&kind::<LocalWorkload>(), found)));
-        }
-        if is_to_write(found, local) {
-            kube.apply_dynamic(&kind::<LocalWorkload>(), names::FIELD_MANAGER, local).await?;
-        }
-    }
-    remove_rest(&place.kube, &kind::<Service>(), &live.made.services, &services).await?;
-    let kept: Vec<DynamicObject> = now.iter().map(|(_, fork)| fork.clone()).collect();
-    remove_rest(&place.kube, &kind::<Deployment>(), &live.made.forks, &kept).await?;
-    let ours: Vec<DynamicObject> = live.locals.iter().filter(|it| is_ours(it, object)).cloned().collect();
-    remove_rest(kube, &kind::<LocalWorkload>(), &ours, &locals).await?;
-    Ok(Ok(now))
-}
-
-/// Makes a fork, or brings it up to date.
-async fn put_fork(
-    hand: &Hand<'_>,
-    (name, wanted): (&str, &DynamicObject),
-    made: &[DynamicObject],
-    ctx: &Context,
-) -> Result<Result<DynamicObject, Refusal>, K8sError> {
-    let uid = hand.object.uid().unwrap_or_default();
-    let live = find(made, wanted);
-    let digest = wanted.annotations().get(names::SOURCE_HASH_ANNOTATION).cloned().unwrap_or_default();
-    // The API server writes some values down in its own way, so that what we applied looks like something else.
-    let is_known = |it: &DynamicObject| {
-        let generation = it.metadata.generation.unwrap_or_default();
-        ctx.memory.is_applied(&uid, name, &digest, generation)
-            && !is_to_write(Some(&it.metadata), &wanted.metadata)
-    };
-    if let Some(live) = live.filter(|it| is_known(it)) {
-        return Ok(Ok(live.clone()));
-    }
-    let applied = match hand.put(&kind::<Deployment>(), wanted, live).await? {
-        Ok(applied) => applied,
+    let made = Stop::parted(make(&hand, (&forks, &services, &locals), &live, ctx).await)?;
+    let acted = match made {
+        Ok(acted) => acted,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    ctx.memory.applied(&uid, name, &digest, applied.metadata.generation.unwrap_or_default());
-    if live.is_none() {
-        let note = format!("made Deployment {} for fork {name}", wanted.name_any());
-        ctx.common.events.tell(hand.object, News::normal(ACTION, "Forked", note)).await;
+    let kube = &place.kube;
+    remove_rest(kube, &kind::<Service>(), &live.made.services, &services).await?;
+    let kept: Vec<DynamicObject> = acted.forks.iter().map(|(_, fork)| fork.clone()).collect();
+    remove_rest(kube, &kind::<Deployment>(), &live.made.forks, &kept).await?;
+    let ours: Vec<DynamicObject> = live.locals.iter().filter(|it| is_ours(it, object)).cloned().collect();
+    remove_rest(kube, &kind::<LocalWorkload>(), &ours, &locals).await?;
+    Ok(Ok(acted))
+}
+
+/// Makes everything, or nothing: what the API server would refuse is found out before anything is written.
+async fn make(
+    hand: &Hand<'_>,
+    (forks, services, locals): (&[(String, DynamicObject)], &[DynamicObject], &[DynamicObject]),
+    live: &Live<'_>,
+    ctx: &Context,
+) -> Result<Acted, Stop> {
+    let (mut of_forks, mut others) = (Vec::new(), Vec::new());
+    for (name, fork) in forks {
+        of_forks.push((name, hand.fork((name, fork), &live.made.forks, ctx).await?));
     }
-    Ok(Ok(applied))
+    for service in services {
+        others.push(hand.task(kind::<Service>(), service, find(&live.made.services, service)).await?);
+    }
+    for local in locals {
+        others.push(hand.task(kind::<LocalWorkload>(), local, find(live.locals, local)).await?);
+    }
+    hand.rehearse(of_forks.iter().map(|(_, it)| it).chain(&others)).await?;
+    let mut acted = Acted::default();
+    for (name, task) in of_forks {
+        let is_new = task.is_new;
+        let fork = hand.carry_out(task).await?;
+        let generation = fork.metadata.generation.unwrap_or_default();
+        if let Some((_, wanted)) = forks.iter().find(|(it, _)| it == name) {
+            ctx.memory.applied(&hand.uid(), name, &digest(wanted), generation);
+        }
+        if is_new {
+            let note = format!("made Deployment {} for fork {name}", fork.name_any());
+            ctx.common.events.tell(hand.object, News::normal(ACTION, "Forked", note)).await;
+            acted.made.insert(name.clone());
+        }
+        acted.forks.push((name.clone(), fork));
+    }
+    for task in others {
+        hand.carry_out(task).await?;
+    }
+    Ok(acted)
+}
+
+/// What tells whether a fork is wanted as it was before. All of it: the addresses of its neighbours and the labels that Fargate
+/// wants are neither its baseline's nor its customizations.
+fn digest(wanted: &DynamicObject) -> String {
+    sandbox::digest::sha256(&serde_json::to_string(wanted).unwrap_or_default())
+}
+
+/// An object that shall be as it is here.
+struct Task {
+    kind: ApiResource,
+    object: DynamicObject,
+    /// It is as it shall be.
+    is_done: bool,
+    /// There is none yet.
+    is_new: bool,
+}
+
+impl Task {
+    fn name(&self) -> String {
+        format!("{} {}", self.kind.kind, self.object.name_any())
+    }
 }
 
 /// Writes for a Sandbox, in its place.
@@ -121,31 +146,81 @@ struct Hand<'a> {
 }
 
 impl Hand<'_> {
-    /// Makes an object, or brings it up to date. One of the same name that is not ours is left alone.
-    async fn put(
+    fn uid(&self) -> String {
+        self.object.uid().unwrap_or_default()
+    }
+
+    /// What is to be done about a fork.
+    async fn fork(
         &self,
-        kind: &ApiResource,
+        (name, wanted): (&str, &DynamicObject),
+        made: &[DynamicObject],
+        ctx: &Context,
+    ) -> Result<Task, Stop> {
+        let live = find(made, wanted);
+        // The API server writes some values down in its own way, so that what we applied looks like something else.
+        let is_known = |it: &DynamicObject| {
+            let generation = it.metadata.generation.unwrap_or_default();
+            ctx.memory.is_applied(&self.uid(), name, &digest(wanted), generation)
+                && !is_to_write(Some(&it.metadata), &wanted.metadata)
+        };
+        match live.filter(|it| is_known(it)) {
+            Some(live) => {
+                Ok(Task { kind: kind::<Deployment>(), object: live.clone(), is_done: true, is_new: false })
+            }
+            None => self.task(kind::<Deployment>(), wanted, live).await,
+        }
+    }
+
+    /// What is to be done about an object. One of the same name that is not ours is left alone.
+    async fn task(
+        &self,
+        kind: ApiResource,
         wanted: &DynamicObject,
         live: Option<&DynamicObject>,
-    ) -> Result<Result<DynamicObject, Refusal>, K8sError> {
+    ) -> Result<Task, Stop> {
         let Self { object, place } = self;
-        if let Some(live) = live.filter(|it| !is_to_write(Some(*it), wanted)) {
-            return Ok(Ok(live.clone()));
+        let live = match live {
+            Some(live) => Some(live.clone()),
+            None => place.kube.get_dynamic(&kind, Some(&place.spot.namespace), &wanted.name_any()).await?,
+        };
+        if let Some(theirs) = live.as_ref().filter(|it| !is_ours(it, object)) {
+            return Err(taken(&kind, theirs).into());
         }
-        let mut wanted = wanted.clone();
-        match live {
+        let is_done = live.as_ref().is_some_and(|it| !is_to_write(Some(it), wanted));
+        let is_new = live.is_none();
+        let object = match live {
+            Some(live) if is_done => live,
             // Only the one that was looked at is changed, not another that took its name meanwhile.
-            Some(live) => wanted.metadata.uid.clone_from(&live.metadata.uid),
-            None => {
-                let found =
-                    place.kube.get_dynamic(kind, Some(&place.spot.namespace), &wanted.name_any()).await?;
-                let is_ours = |it: &DynamicObject| is_ours(it, object) && is_labelled(it, object);
-                if let Some(found) = found.filter(|it| !is_ours(it)) {
-                    return Ok(Err(taken(kind, &found)));
-                }
+            live => {
+                let mut object = wanted.clone();
+                object.metadata.uid = live.and_then(|it| it.metadata.uid);
+                object
             }
+        };
+        Ok(Task { kind, object, is_done, is_new })
+    }
+
+    /// Asks the API server whether it would take everything. Where one thing alone is to be done, doing it tells as much.
+    async fn rehearse(&self, tasks: impl Iterator<Item = &Task> + Clone + Send) -> Result<(), Stop> {
+        let todo = tasks.filter(|it| !it.is_done);
+        if todo.clone().nth(1).is_none() {
+            return Ok(());
         }
-        place.kube.apply_dynamic(kind, names::FIELD_MANAGER, &wanted).await.map(Ok)
+        for task in todo {
+            let taken = self.place.kube.rehearse_apply(&task.kind, names::FIELD_MANAGER, &task.object);
+            taken.await.map_err(Stop::at(&task.name()))?;
+        }
+        Ok(())
+    }
+
+    /// Brings an object to what it shall be, and gives it as it is then.
+    async fn carry_out(&self, task: Task) -> Result<DynamicObject, Stop> {
+        if task.is_done {
+            return Ok(task.object);
+        }
+        let applied = self.place.kube.apply_dynamic(&task.kind, names::FIELD_MANAGER, &task.object);
+        applied.await.map_err(Stop::at(&task.name()))
     }
 }
 
@@ -163,10 +238,6 @@ async fn remove_rest(
 
 fn find<'a>(all: &'a [DynamicObject], wanted: &DynamicObject) -> Option<&'a DynamicObject> {
     all.iter().find(|it| it.metadata.name == wanted.metadata.name)
-}
-
-fn is_labelled(it: &DynamicObject, object: &Sandbox) -> bool {
-    it.labels().get(names::SANDBOX_LABEL) == Some(&object.name_any())
 }
 
 /// Whether an object is to be written.

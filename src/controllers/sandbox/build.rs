@@ -121,7 +121,7 @@ fn one(
     let before = Template::of(patched).labels();
     let pods = Candidate { namespace: &namespace, baseline: &before, fork: &bare.pod_labels };
     let place = fargate::place(pods, compute, |labels| !misled(labels, &own, around).is_empty());
-    let forked = match &place {
+    let mut forked = match &place {
         Place::Fargate { labels, .. } if !labels.is_empty() => {
             fork::fork(patched, &Order { labels, ..order })?
         }
@@ -130,6 +130,7 @@ fn one(
     check_labels(fork, &forked, (&own, around))?;
     let mut notes = forked.notes.clone();
     if matches!(place, Place::Fargate { .. }) {
+        fargate::give_time(&mut forked.object);
         refuse::on_fargate(&forked.object, around)?;
         notes.extend(refuse::fargate_notes(&forked.object));
     }

@@ -1,6 +1,6 @@
 //! Which forks are made anew now, which later, and which stay as they are. Pure.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, core::DynamicObject};
@@ -10,10 +10,10 @@ use sandbox::{
 };
 
 use super::{
-    Work,
     build::{BASELINE_ANNOTATION, Built, CUSTOMIZATIONS_ANNOTATION, Source, dynamic, remembered},
     context::Context,
     status,
+    work::Work,
 };
 
 /// Changes of a baseline within this time are followed at once.
@@ -78,11 +78,15 @@ pub(super) struct Plan {
 /// Decides for all forks of a Sandbox.
 pub(super) fn plan(work: &Work<'_>, sources: &[Source<'_>], built: &[Built], ctx: &Context) -> Plan {
     let uid = work.object.uid().unwrap_or_default();
+    let caught: BTreeSet<String> = work.caught().iter().map(|(it, _)| it.name_any()).collect();
     let mut plan = Plan::default();
     for (source, built) in sources.iter().zip(built) {
         let name = source.fork.name();
         let live = work.live(&source.fork.fork_of.name);
-        let restless = || ctx.memory.restless_since(&uid, name, work.at.now);
+        // Nobody waits for a second change while a fork has the baseline's traffic.
+        let is_urgent = live.is_some_and(|it| caught.contains(&it.name_any()));
+        let since = || ctx.memory.restless_since(&uid, name, work.at.now);
+        let restless = || if is_urgent { Timestamp::MIN } else { since() };
         let step = step(source.fork, built, live, work.at.now, restless);
         let fork = fork(work, source, built);
         match (step, live) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Service;
+use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, runtime::controller::Action};
 use sandbox::{
     api::{Sandbox, SandboxStatus, conditions::reasons, names},
@@ -15,7 +15,9 @@ use super::{
     far::{self, Far, Found},
     likeness::{self, Whose},
     look::kind,
-    refuse, rivals,
+    refuse,
+    refused::Stop,
+    rivals,
     status::{self, Moment, Observed},
     waiting, write,
 };
@@ -30,8 +32,10 @@ use crate::{
 
 /// How long another cluster may be out of reach before its forks are left to themselves.
 const PATIENCE: Duration = Duration::from_mins(10);
-/// How often it is tried.
+/// How often it is tried to remove something there.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How often it is tried to reach a cluster that is out of reach.
+const RETRY: SignedDuration = SignedDuration::from_secs(15);
 
 /// What came of a likeness.
 enum Sent {
@@ -39,6 +43,8 @@ enum Sent {
     Stands(Box<Sandbox>),
     /// It cannot be made yet.
     Waits(String),
+    /// It cannot be made yet, and nobody tells when it can.
+    Away(String),
     /// It cannot be made.
     Refused(Refusal),
 }
@@ -49,29 +55,35 @@ pub(super) async fn look_after(
     key: &str,
     at: Moment,
     ctx: &Context,
-) -> Result<SandboxStatus, Stopped> {
+) -> Result<(SandboxStatus, Option<Timestamp>), Stopped> {
     let observed = Observed { key: key.to_owned(), ..Observed::default() };
     // validate (no client required)
-    let verdict = validate(object).and_then(|()| rivals::check(object, key, &ctx.with_key(key)));
+    let verdict = validate(object).and_then(|()| rivals::check(object, key, &ctx.rivals(key)));
     if let Err(refusal) = verdict {
-        return Ok(status::observed(object, refuse(observed, &refusal), at));
+        return Ok((status::observed(object, refuse(observed, &refusal), at), None));
     }
     // place (client required)
     let sent = match far::find(object, ctx).await.map_err(Step::Dereference.stopped())? {
-        Found::Here(far) => send(object, key, &far).await.map_err(Step::Act.stopped())?,
+        Found::Here(far) => match send(object, key, &far).await {
+            Err(error) if is_out_of_reach(&error) => Sent::Away(far::told(&error)),
+            other => other.map_err(Step::Act.stopped())?,
+        },
         Found::NotReady(why) | Found::Gone(why) => Sent::Waits(why),
+        Found::Away(why) => Sent::Away(why),
     };
+    let wake = matches!(sent, Sent::Away(_)).then(|| at.now.saturating_add(RETRY).unwrap_or(at.now));
     // status (no client required)
     let waits = |why: String| {
         let findings = waiting(reasons::CLUSTER_NOT_READY, why);
         status::observed(object, Observed { findings, ..observed.clone() }, at)
     };
-    Ok(match sent {
+    let said = match sent {
         Sent::Stands(there) => likeness::said(object, &there, at)
             .unwrap_or_else(|| waits("its cluster has not looked at it yet".to_owned())),
-        Sent::Waits(why) => waits(why),
+        Sent::Waits(why) | Sent::Away(why) => waits(why),
         Sent::Refused(refusal) => status::observed(object, refuse(observed, &refusal), at),
-    })
+    };
+    Ok((said, wake))
 }
 
 /// Makes the likeness, or brings it up to date.
@@ -105,9 +117,15 @@ async fn send(object: &Sandbox, key: &str, far: &Far) -> Result<Sent, K8sError> 
         }
         Err(K8sError::NotFound { .. }) => {
             let namespace = object.namespace().unwrap_or_default();
-            Ok(Sent::Waits(format!("there is no namespace {namespace} in the cluster {}", far.cluster)))
+            Ok(Sent::Away(format!("there is no namespace {namespace} in the cluster {}", far.cluster)))
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            let what = format!("it in the cluster {}", far.cluster);
+            Ok(Sent::Refused(match Stop::at(&what)(error) {
+                Stop::Refused(refusal) => refusal,
+                Stop::Failed(error) => return Err(error),
+            }))
+        }
     }
 }
 
@@ -144,10 +162,9 @@ pub(super) async fn remove(
         Found::Here(far) => match clean(object, &far).await {
             Ok(None) => return Ok(Left::Nothing),
             Ok(Some(why)) => why,
-            Err(error) if is_out_of_reach(&error) => error.to_string(),
-            Err(error) => return Err(Step::Remove.stopped()(error)),
+            Err(error) => far::told(&error),
         },
-        Found::NotReady(why) => why,
+        Found::NotReady(why) | Found::Away(why) => why,
         Found::Gone(_) => return Ok(Left::Nothing),
     };
     if age >= PATIENCE {
@@ -164,9 +181,6 @@ fn is_out_of_reach(error: &K8sError) -> bool {
 
 /// Removes the likeness; says what is still waited for. The controllers there remove what they made for it.
 async fn clean(object: &Sandbox, far: &Far) -> Result<Option<String>, K8sError> {
-    if far.is_going() {
-        balancers(object, far).await?;
-    }
     let there = in_place(object, far).await?;
     let Some(there) = there.filter(|it| likeness::whose(object, it) != Whose::Theirs) else {
         return Ok(None);
@@ -175,14 +189,4 @@ async fn clean(object: &Sandbox, far: &Far) -> Result<Option<String>, K8sError> 
         far.kube.delete(&there, Removal::Background).await?;
     }
     Ok(in_place(object, far).await?.map(|_| format!("it is leaving the cluster {}", far.cluster)))
-}
-
-/// Routers' load balancers in a cluster that goes: what AWS made for them would hold its network back.
-async fn balancers(object: &Sandbox, far: &Far) -> Result<(), K8sError> {
-    let home = object.namespace();
-    let all = far.kube.list_dynamic(&kind::<Service>(), home.as_deref(), names::ROUTER_LABEL).await?;
-    for one in all.iter().filter(|it| it.data["spec"]["type"] == "LoadBalancer") {
-        far.kube.delete_dynamic(&kind::<Service>(), one).await?;
-    }
-    Ok(())
 }

@@ -51,14 +51,6 @@ pub(super) struct Far {
     pub kube: Kube,
     /// Name of the Cluster.
     pub cluster: String,
-    control_plane: Box<CaptControlPlane>,
-}
-
-impl Far {
-    /// Whether the cluster is being deleted.
-    pub(super) fn is_going(&self) -> bool {
-        self.control_plane.metadata.deletion_timestamp.is_some()
-    }
 }
 
 /// What came of the search for a cluster.
@@ -68,6 +60,8 @@ pub(super) enum Found {
     Here(Far),
     /// It is being made, or cannot be used at present.
     NotReady(String),
+    /// It should be there, and does not answer as it should; nobody tells when it does.
+    Away(String),
     /// There is no such cluster.
     Gone(String),
 }
@@ -96,32 +90,43 @@ pub(super) async fn find(object: &Sandbox, ctx: &Context) -> Result<Found, K8sEr
     let Some(control_plane) = control_plane(&spot.namespace, &cluster, ctx).await? else {
         return Ok(Found::Gone(format!("no CAPTControlPlane belongs to Cluster {cluster}")));
     };
-    let status = control_plane.status.clone().unwrap_or_default();
-    let is_up = status.initialization.is_some_and(|it| it.control_plane_initialized == Some(true));
-    if !is_up || !status.secrets_ready {
+    if !is_up(&control_plane) {
         let name = control_plane.name_any();
         return Ok(Found::NotReady(format!("CAPTControlPlane {name} is not initialized yet")));
     }
     if let Some(kube) = ctx.clusters.known(&spot, &control_plane) {
-        return Ok(Found::Here(Far { kube, cluster, control_plane: Box::new(control_plane) }));
+        return Ok(Found::Here(Far { kube, cluster }));
     }
     let Some(text) = kubeconfig(&spot, &control_plane.metadata, &ctx.common.kube).await? else {
         let secret = names::kubeconfig_secret(&cluster);
         return Ok(Found::NotReady(format!("Secret {secret} with the kubeconfig is not there yet")));
     };
     match begin(&spot, &text, &control_plane, (open, ctx)).await {
-        Ok(kube) => Ok(Found::Here(Far { kube, cluster, control_plane: Box::new(control_plane) })),
+        Ok(kube) => Ok(Found::Here(Far { kube, cluster })),
         Err(error @ K8sError::Untrusted { .. }) => {
             let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             let secret = names::kubeconfig_secret(&cluster);
             Ok(Found::NotReady(format!("cannot use the kubeconfig in Secret {secret}: {why}")))
         }
-        Err(error) => Err(error),
+        Err(error) => Ok(Found::Away(told(&error))),
     }
 }
 
+/// What another cluster said, or why it said nothing.
+pub(super) fn told(error: &K8sError) -> String {
+    let cause = std::error::Error::source(error).map(|it| format!(": {it}")).unwrap_or_default();
+    format!("{error}{cause}")
+}
+
+/// Whether a cluster is there, and the way to it.
+pub(super) fn is_up(control_plane: &CaptControlPlane) -> bool {
+    let status = control_plane.status.clone().unwrap_or_default();
+    let is_made = status.initialization.is_some_and(|it| it.control_plane_initialized == Some(true));
+    is_made && status.secrets_ready
+}
+
 /// Brings our kinds to a cluster, and lets their controllers work there.
-async fn begin(
+pub(super) async fn begin(
     spot: &Spot,
     text: &str,
     control_plane: &CaptControlPlane,
@@ -203,7 +208,11 @@ pub(super) fn belongs(meta: &ObjectMeta, cluster_name: &str) -> bool {
 }
 
 /// The kubeconfig, if the control plane keeps the Secret: one of somebody else could lead anywhere.
-async fn kubeconfig(spot: &Spot, owner: &ObjectMeta, kube: &Kube) -> Result<Option<String>, K8sError> {
+pub(super) async fn kubeconfig(
+    spot: &Spot,
+    owner: &ObjectMeta,
+    kube: &Kube,
+) -> Result<Option<String>, K8sError> {
     let name = names::kubeconfig_secret(spot.cluster.as_deref().unwrap_or_default());
     let secret: Option<Secret> = kube.get(Some(&spot.namespace), &name).await?;
     let is_kept = |it: &Secret| it.owner_references().iter().any(|it| Some(&it.uid) == owner.uid.as_ref());
@@ -213,7 +222,7 @@ async fn kubeconfig(spot: &Spot, owner: &ObjectMeta, kube: &Kube) -> Result<Opti
 
 impl Clusters {
     /// The way to a cluster in which controllers work. They are told of its profiles.
-    fn known(&self, spot: &Spot, control_plane: &CaptControlPlane) -> Option<Kube> {
+    pub(super) fn known(&self, spot: &Spot, control_plane: &CaptControlPlane) -> Option<Kube> {
         let all = self.lock();
         let known = all.get(spot).filter(|it| it.is_good(control_plane.uid().as_deref()))?;
         let now = profiles(control_plane);
@@ -238,6 +247,11 @@ impl Clusters {
     /// Nobody uses this cluster any more.
     pub(super) fn forget(&self, spot: &Spot) {
         self.lock().remove(spot);
+    }
+
+    /// All clusters in which controllers work.
+    pub(super) fn all(&self) -> Vec<Spot> {
+        self.lock().keys().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Spot, Known>> {

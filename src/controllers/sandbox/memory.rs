@@ -20,6 +20,7 @@ struct Kept {
     rehearsed: Option<(String, DynamicObject)>,
     restless_since: Option<Timestamp>,
     applied: Option<(String, i64)>,
+    end: Option<Timestamp>,
 }
 
 impl Memory {
@@ -60,6 +61,12 @@ impl Memory {
         kept.is_some_and(|(wanted, at)| wanted == digest && *at == generation)
     }
 
+    /// Whether nobody was told yet that a Sandbox is deleted then.
+    pub(super) fn is_new_end(&self, uid: &str, end: Timestamp) -> bool {
+        // No fork has an empty name.
+        self.lock().entry(key(uid, "")).or_default().end.replace(end) != Some(end)
+    }
+
     /// Forgets a Sandbox that is gone.
     pub(super) fn forget(&self, uid: &str) {
         self.lock().retain(|(of, _), _| of != uid);
@@ -89,6 +96,15 @@ mod tests {
         assert_eq!(memory.restless_since("u", "cart", at(12)), at(10));
         memory.calm("u", "cart");
         assert_eq!(memory.restless_since("u", "cart", at(20)), at(20));
+    }
+
+    #[test]
+    fn an_end_is_told_once_and_another_one_again() {
+        let memory = Memory::default();
+        assert!(memory.is_new_end("u", at(10)) && !memory.is_new_end("u", at(10)));
+        assert!(memory.is_new_end("u", at(20)) && memory.is_new_end("v", at(20)));
+        memory.forget("u");
+        assert!(memory.is_new_end("u", at(20)));
     }
 
     #[test]

@@ -15,48 +15,52 @@ mod locals;
 mod look;
 mod memory;
 mod news;
+mod outposts;
 mod place;
+mod refused;
 mod rehearse;
 mod remove;
 mod rivals;
 mod routes;
 mod status;
 mod watch;
+mod work;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use jiff::Timestamp;
-use kube::{ResourceExt as _, core::DynamicObject, runtime::controller::Action};
+use jiff::{SignedDuration, Timestamp};
+use kube::{ResourceExt as _, runtime::controller::Action};
 use sandbox::{
     api::{
-        ForkStatus, Sandbox, SandboxStatus, TtlOffset, VirtualSpec, VirtualStatus,
+        ForkStatus, Sandbox, SandboxStatus, TtlOffset,
         conditions::{reasons, types},
         names,
     },
     condition::Finding,
-    fargate::Compute,
+    readiness::Readiness,
     refusal::Refusal,
-    service::baseline_services,
     ttl::{self, Due, Moments},
     validate::validate,
 };
 
 pub use self::watch::run;
 use self::{
-    build::{Built, Shared, Source},
     context::Context,
-    look::{Around, Made},
-    place::Place,
     status::{Moment, Observed},
+    work::Work,
 };
 use super::common::{
     drive, gate,
     step::{Step, Stopped},
 };
-use crate::k8s::{K8sError, Written, events::News};
+use crate::k8s::{Written, events::News};
 
 /// How often something is looked at that no watch tells of: budgets, policies.
 const NET: Duration = Duration::from_mins(10);
+/// How often something is tried that only others can allow.
+const AGAIN: SignedDuration = SignedDuration::from_secs(60);
+/// How often events are looked for while a fork is not ready.
+const EVENTS: SignedDuration = SignedDuration::from_secs(15);
 /// What we do when we tell.
 const ACTION: &str = "Reconcile";
 
@@ -80,14 +84,16 @@ async fn reconcile(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
     // Before anything is read: what changes from here on is told.
     ctx.index.set(&place::spot(object), &object.name_any(), look::baselines_of(object));
     let (new, wake) = if object.spec.cluster_ref.is_some() {
-        (elsewhere::look_after(object, &key(object), at, ctx).await?, None)
+        elsewhere::look_after(object, &key(object), at, ctx).await?
     } else {
         let (observed, wake) = Box::pin(look_after(object, at, ctx)).await?;
         (status::observed(object, observed, at), wake)
     };
     write(object, &new, ctx).await?;
-    if matches!(due, Some(Due::In { expiring: true, .. })) {
-        let note = format!("it is deleted at {}", end.unwrap_or(now));
+    let is_expiring = matches!(due, Some(Due::In { expiring: true, .. }));
+    let uid = object.uid().unwrap_or_default();
+    if let Some(end) = end.filter(|it| is_expiring && ctx.memory.is_new_end(&uid, *it)) {
+        let note = format!("it is deleted at {end}");
         ctx.common.events.tell(object, News::warning("Expire", "Expiring", note)).await;
     }
     Ok(Action::requeue(next(now, due, wake)))
@@ -122,6 +128,7 @@ fn life(object: &Sandbox, now: Timestamp) -> (Option<Timestamp>, Option<Due>) {
 /// A Sandbox whose time is over. Whoever gave it more time meanwhile was faster: only what we saw is deleted.
 async fn expire(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
     let kube = &ctx.common.kube;
+    write(object, &status::expired(object), ctx).await?;
     let home = object.namespace();
     let fresh: Option<Sandbox> =
         kube.get(home.as_deref(), &object.name_any()).await.map_err(Step::Dereference.stopped())?;
@@ -143,7 +150,7 @@ type Looked = Result<(Observed, Option<Timestamp>), Stopped>;
 async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
     let key = key(object);
     // validate (no client required)
-    let verdict = validate(object).and_then(|()| rivals::check(object, &key, &ctx.with_key(&key)));
+    let verdict = validate(object).and_then(|()| rivals::check(object, &key, &ctx.rivals(&key)));
     let mut observed = Observed { key: key.clone(), ..Observed::default() };
     if let Err(refusal) = verdict {
         return Ok((refuse(observed, &refusal), None));
@@ -157,14 +164,10 @@ async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
     );
     let (around, made, locals) = read.map_err(Step::Dereference.stopped())?;
     let work = Work { object, key: &key, place: &place, around: &around, made: &made, locals: &locals, at };
-    let sources = match work.sources(ctx).await.map_err(Step::Dereference.stopped())? {
-        Ok(sources) => sources,
-        Err(refusal) => return Ok((refuse(observed, &refusal), None)),
-    };
     // build, decide (no client required), act (client required)
-    let done = match Box::pin(work.carry_out(&sources, ctx)).await? {
+    let done = match Box::pin(work.make(ctx)).await? {
         Ok(done) => done,
-        Err(refusal) => return Ok((refuse(observed, &refusal), None)),
+        Err(refusal) => return stop(&work, observed, refusal).await,
     };
     // status (no client required, but to write it)
     let accepted = work.targets().unwrap_or_else(|| Finding::yes(types::ACCEPTED, reasons::ACCEPTED, ""));
@@ -173,6 +176,7 @@ async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
     if !done.is_held {
         observed.findings.push(status::forks_ready(&said));
     }
+    let wake = sooner(done.wake, &said, at);
     let forks: Vec<ForkStatus> = said.into_iter().map(|(fork, _)| fork).collect();
     let routed = routes::said(object, &forks, ctx.board.picture().as_deref());
     observed.forks = Some(forks);
@@ -182,7 +186,38 @@ async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
     observed.findings.push(finding);
     observed.findings.push(routed.finding.clone());
     observed.routes = Some(routed);
-    Ok((observed, done.wake))
+    Ok((observed, wake))
+}
+
+/// When to look again. Why a pod finds no place is told by events, and no watch tells of these.
+fn sooner(wake: Option<Timestamp>, said: &[(ForkStatus, Readiness)], at: Moment) -> Option<Timestamp> {
+    let is_open = |(_, seen): &(ForkStatus, Readiness)| {
+        seen.trouble.as_ref().is_some_and(|(reason, _)| *reason != reasons::PROGRESS_DEADLINE_EXCEEDED)
+    };
+    let look = said.iter().any(is_open).then(|| at.now.saturating_add(EVENTS).unwrap_or(at.now));
+    wake.into_iter().chain(look).min()
+}
+
+/// A Sandbox that cannot have what it asks for. What was made before stays; but a fork that a Service takes for the baseline has no
+/// pods until it is another one, or the Service is gone.
+async fn stop(work: &Work<'_>, observed: Observed, refusal: Refusal) -> Looked {
+    let stopped = work.stop_caught().await.map_err(Step::Act.stopped())?;
+    let wake = later(&refusal, work.at);
+    if stopped.is_empty() {
+        return Ok((refuse(observed, &refusal), wake));
+    }
+    let names = stopped.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let message = format!("{}; until then Deployment {names} has no pods", refusal.message);
+    let before = work.object.status.clone().unwrap_or_default().forks;
+    let forks = before.into_iter().map(|fork| match &fork.workload {
+        Some(it) if stopped.contains(it) => {
+            let message = "it has no pods: a Service would take them for the baseline's".to_owned();
+            ForkStatus { replicas: 0, ready_replicas: 0, message, ..fork }
+        }
+        _ => fork,
+    });
+    let observed = Observed { forks: Some(forks.collect()), ..observed };
+    Ok((refuse(observed, &Refusal { message, ..refusal }), wake))
 }
 
 /// The key of a Sandbox: the one that it says, or one of its own.
@@ -195,186 +230,16 @@ fn refuse(observed: Observed, refusal: &Refusal) -> Observed {
     Observed { findings: status::refused(refusal), ..observed }
 }
 
+/// When to look again after a refusal that goes away without a word to us: somebody makes room in a quota, or allows it.
+fn later(refusal: &Refusal, at: Moment) -> Option<Timestamp> {
+    (refusal.reason == reasons::FORBIDDEN).then(|| at.now.saturating_add(AGAIN).unwrap_or(at.now))
+}
+
 fn waiting(reason: &'static str, why: String) -> Vec<Finding> {
     vec![
         Finding::yes(types::ACCEPTED, reasons::ACCEPTED, ""),
         Finding::no(types::BASELINE_RESOLVED, reason, why),
     ]
-}
-
-/// Everything that was read for one look.
-struct Work<'a> {
-    object: &'a Sandbox,
-    key: &'a str,
-    place: &'a Place,
-    around: &'a Around,
-    made: &'a Made,
-    locals: &'a [DynamicObject],
-    at: Moment,
-}
-
-/// What came of the forks.
-struct Done {
-    built: Vec<Built>,
-    forks: Vec<status::Fork>,
-    wake: Option<Timestamp>,
-    /// Nothing was made, because there is no place for it or a baseline is missing.
-    is_held: bool,
-}
-
-impl Work<'_> {
-    /// The baselines of the forks that exist, with the patches of the forks.
-    async fn sources(&self, ctx: &Context) -> Result<Result<Vec<Source<'_>>, Refusal>, K8sError> {
-        let mut sources = Vec::new();
-        for fork in &self.object.spec.forks {
-            let Some(baseline) = self.around.baselines.get(&fork.fork_of.name) else { continue };
-            let patched = rehearse::patched(self.object, fork, baseline, (self.place, ctx)).await?;
-            let patched = match patched {
-                Ok(patched) => patched,
-                Err(refusal) => return Ok(Err(refusal)),
-            };
-            let value = |it: &DynamicObject| serde_json::to_value(it).unwrap_or_default();
-            sources.push(Source { fork, baseline: value(baseline), patched: value(&patched) });
-        }
-        Ok(Ok(sources))
-    }
-
-    /// Makes forks, Services and local workloads.
-    async fn carry_out(
-        &self,
-        sources: &[Source<'_>],
-        ctx: &Context,
-    ) -> Result<Result<Done, Refusal>, Stopped> {
-        let profiles = self.place.profiles.as_deref().unwrap_or_default();
-        let around = self.around.view();
-        let shared = Shared {
-            sandbox: self.object,
-            key: self.key,
-            around: &around,
-            compute: Compute { profiles, nodes: self.around.has_nodes },
-        };
-        let built = match build::build(sources, &shared) {
-            Ok(built) => built,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let is_nowhere = built.iter().any(|it| matches!(it.place, sandbox::fargate::Place::Nowhere(_)));
-        if is_nowhere || !self.missing(false).is_empty() {
-            return Ok(Ok(Done { built, forks: self.kept(), wake: None, is_held: true }));
-        }
-        let plan = decide::plan(self, sources, &built, ctx);
-        let wanted_locals = match locals::wanted(self.object) {
-            Ok(wanted) => wanted,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let wanted = act::Wanted {
-            forks: plan.forks.iter().map(|it| (it.name.clone(), it.live.clone())).collect(),
-            services: plan.services,
-            locals: wanted_locals,
-        };
-        let live = act::Live { made: self.made, locals: self.locals };
-        let acted = act::carry_out(self.object, wanted, live, (self.place, ctx)).await;
-        let now = match acted.map_err(Step::Act.stopped())? {
-            Ok(now) => now,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        news::tell_of_forks(self.object, &built, &plan.moved, ctx).await;
-        let mut forks = plan.forks;
-        for (fork, (_, live)) in forks.iter_mut().zip(now) {
-            fork.live = live;
-        }
-        Ok(Ok(Done { built, forks, wake: plan.wake, is_held: false }))
-    }
-
-    /// Baselines of forks that do not exist: those whose forks do, or those whose forks do not either.
-    fn missing(&self, has_fork: bool) -> Vec<&str> {
-        let forks = self.object.spec.forks.iter().map(|it| it.fork_of.name.as_str());
-        let absent = forks.filter(|it| !self.around.baselines.contains_key(*it));
-        absent.filter(|it| self.live(it).is_some() == has_fork).collect()
-    }
-
-    /// The fork of a baseline, as it is.
-    fn live(&self, baseline: &str) -> Option<&DynamicObject> {
-        let name = sandbox::fork::fork_name(&self.place.spot.namespace, baseline, &self.object.name_any());
-        self.made.forks.iter().find(|it| it.name_any() == name)
-    }
-
-    /// The forks that there are, where nothing is changed.
-    fn kept(&self) -> Vec<status::Fork> {
-        let before = self.object.status.clone().unwrap_or_default().forks;
-        let one = |fork: &sandbox::api::ForkSpec| {
-            let live = self.live(&fork.fork_of.name)?.clone();
-            let old = before.iter().find(|it| it.name == fork.name()).cloned().unwrap_or_default();
-            Some(status::Fork {
-                name: fork.name().to_owned(),
-                live,
-                up_to_date: old.up_to_date,
-                baseline: None,
-                services: old.services,
-                unroutable: old.unroutable,
-                fargate: false,
-            })
-        };
-        self.object.spec.forks.iter().filter_map(one).collect()
-    }
-
-    /// Whether all baselines are there.
-    fn baselines(&self) -> Finding {
-        let type_ = types::BASELINE_RESOLVED;
-        let gone = self.missing(true);
-        if !gone.is_empty() {
-            let why = format!("Deployment {} is gone; its fork stays", gone.join(", "));
-            return Finding::no(type_, reasons::BASELINE_DELETED, why);
-        }
-        let all = look::baselines_of(self.object);
-        let absent: BTreeSet<&String> =
-            all.iter().filter(|it| !self.around.baselines.contains_key(*it)).collect();
-        if absent.is_empty() {
-            return Finding::yes(type_, reasons::BASELINE_FOUND, "");
-        }
-        let names = absent.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let namespace = &self.place.spot.namespace;
-        let why = format!("Deployment {names} does not exist in namespace {namespace}");
-        Finding::no(type_, reasons::BASELINE_NOT_FOUND, why)
-    }
-
-    /// Endpoints whose Services are not there, if there are any.
-    fn targets(&self) -> Option<Finding> {
-        let parsed = sandbox::target::parse_all(&self.object.spec.endpoints).ok()?;
-        // Services of other namespaces are not read; the router says if they are missing.
-        let here = parsed.into_iter().filter(|(_, it)| it.namespace == self.place.spot.namespace);
-        let absent = |service: &str| !self.around.services.iter().any(|it| it.name_any() == service);
-        let (endpoint, target) = here.into_iter().find(|(_, it)| absent(&it.service))?;
-        let why = format!("endpoint {}: Service {} does not exist", endpoint.name, target.service);
-        Some(Finding::no(types::ACCEPTED, reasons::TARGET_NOT_FOUND, why))
-    }
-
-    /// The Services of the virtual workloads: their requests are counted under the key, and go where they always do.
-    fn virtuals(&self) -> Vec<VirtualStatus> {
-        let one = |it: &VirtualSpec| {
-            let baseline = self.around.baselines.get(&it.workload.name).map(serde_json::to_value);
-            let baseline = baseline.and_then(Result::ok).unwrap_or_default();
-            let services = baseline_services(&baseline, &self.around.services);
-            VirtualStatus { name: it.name.clone(), services }
-        };
-        self.object.spec.virtuals.iter().map(one).collect()
-    }
-
-    /// What is said of the forks. Pods are looked at only if one of them is not ready.
-    async fn forks(
-        &self,
-        forks: &[status::Fork],
-    ) -> Result<Vec<(sandbox::api::ForkStatus, sandbox::readiness::Readiness)>, K8sError> {
-        let before = self.object.status.clone().unwrap_or_default();
-        let say = |pods: &[_], events: &[_]| {
-            forks.iter().map(|it| status::fork(it, &before, (pods, events))).collect::<Vec<_>>()
-        };
-        let said = say(&[], &[]);
-        if said.iter().all(|(_, seen)| seen.trouble.is_none()) {
-            return Ok(said);
-        }
-        let (pods, events) = look::pods(self.object, self.place).await?;
-        Ok(say(&pods, &events))
-    }
 }
 
 /// Writes the status if it says something new, and tells what is worth telling.

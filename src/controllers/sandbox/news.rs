@@ -1,5 +1,7 @@
 //! What is worth an event: the difference between what was said of a Sandbox and what is said now.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sandbox::api::{
     Phase, Sandbox, SandboxStatus,
@@ -74,7 +76,7 @@ fn turned_bad<'a>(old: &[Condition], new: &'a [Condition], type_: &str) -> Optio
 pub(super) async fn tell_of_forks(
     object: &Sandbox,
     built: &[Built],
-    moved: &[(String, String, String)],
+    (moved, made): (&[(String, String, String)], &BTreeSet<String>),
     ctx: &Context,
 ) {
     for (fork, from, to) in moved {
@@ -82,9 +84,9 @@ pub(super) async fn tell_of_forks(
         let note = format!("fork {fork} follows its baseline: {} -> {}", short(from), short(to));
         ctx.common.events.tell(object, News::normal("Follow", "BaselineChanged", note)).await;
     }
-    // Said when something was made, and not at each look.
+    // Said when something was made, and not at each look. A Sandbox that waited first was looked at before it was made.
     let is_new = object.status.as_ref().and_then(|it| it.observed_generation) != object.metadata.generation;
-    for one in built.iter().filter(|_| is_new || !moved.is_empty()) {
+    for one in built.iter().filter(|it| is_new || !moved.is_empty() || made.contains(&it.name)) {
         if let Some(policies) = &one.policies {
             let note = format!("fork {}: {policies}", one.name);
             ctx.common.events.tell(object, News::warning("Policies", "NetworkPolicyDiffers", note)).await;

@@ -8,7 +8,7 @@ use sandbox::{
     validate::read_patch,
 };
 
-use super::{context::Context, look::kind, place::Place};
+use super::{context::Context, look::kind, place::Place, refused::Stop};
 use crate::k8s::{K8sError, Meaning};
 
 /// The baseline as the fork wants it, or why the API server does not.
@@ -37,7 +37,10 @@ pub(super) async fn patched(
         // A `test` that does not hold is a conflict to others, and to us a patch that cannot be applied.
         Err(K8sError::Invalid { source, .. } | K8sError::Conflict { source, .. }) => source.message.clone(),
         Err(K8sError::Unsendable { source, .. } | K8sError::Unreadable { source, .. }) => source.to_string(),
-        Err(error) => return Err(error),
+        Err(error) => {
+            let what = format!("the patch of fork {}", fork.name());
+            return Stop::parted(Err(Stop::at(&what)(error)));
+        }
     };
     Ok(Err(refusal(fork, &told)))
 }

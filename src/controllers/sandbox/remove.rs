@@ -2,14 +2,18 @@
 //!
 //! Each step may be done again, and none holds the object for ever: what is absent counts as done.
 
-use std::time::Duration;
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use kube::{ResourceExt as _, core::ApiResource, runtime::controller::Action};
-use sandbox::api::{LocalWorkload, Sandbox, names};
+use kube::{
+    ResourceExt as _,
+    core::{ApiResource, DeserializeGuard, PartialObjectMeta},
+    runtime::controller::Action,
+};
+use sandbox::api::{ClusterRef, LocalWorkload, Sandbox, SandboxSpec, names};
 
 use super::{
-    context::{Context, reference},
+    context::Context,
     elsewhere::{self, Left},
     look::{self, kind},
     place::{self, Place},
@@ -33,6 +37,24 @@ const LOOK: Duration = Duration::from_millis(250);
 /// What we do when we tell.
 const ACTION: &str = "Remove";
 
+/// One that goes and that nobody can read, as far as it takes to let it go: what was made for it is known by its name and its uid.
+pub(super) async fn bare(
+    object: Arc<DeserializeGuard<Sandbox>>,
+    ctx: &Context,
+) -> Result<Arc<DeserializeGuard<Sandbox>>, Stopped> {
+    let Some(invalid) = object.0.as_ref().err().filter(|it| it.metadata.deletion_timestamp.is_some()) else {
+        return Ok(object);
+    };
+    let meta = &invalid.metadata;
+    let (home, name) = (meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
+    let raw = ctx.common.kube.get_dynamic(&kind::<Sandbox>(), home, name).await;
+    let raw = raw.map_err(Step::Dereference.stopped())?;
+    let cluster = raw.and_then(|it| Some(it.data.pointer("/spec/clusterRef/name")?.as_str()?.to_owned()));
+    let spec = SandboxSpec { cluster_ref: cluster.map(|name| ClusterRef { name }), ..SandboxSpec::default() };
+    let metadata = meta.clone();
+    Ok(Arc::new(DeserializeGuard(Ok(Sandbox { metadata, spec, status: None }))))
+}
+
 /// Removes what was made for a Sandbox, and lets it go.
 pub(super) async fn remove(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
     if !object.finalizers().iter().any(|it| it == names::FINALIZER) {
@@ -53,7 +75,10 @@ pub(super) async fn remove(object: &Sandbox, ctx: &Context) -> Result<Action, St
     }
     if age < WITHDRAWAL && !routes::are_withdrawn(object, ctx.board.picture().as_deref()) {
         let why = "waiting for the routers to withdraw its routes";
-        write(object, &status::terminating(object, why, at), ctx).await?;
+        if let Err(error) = write(object, &status::terminating(object, why, at), ctx).await {
+            // It goes, whether or not it can be told.
+            tracing::debug!(name = object.name_any(), %error, "the status of a Sandbox that goes");
+        }
         return Ok(Action::requeue(LOOK));
     }
     Box::pin(clean(object, &place::of(object, ctx), ctx)).await.map_err(Step::Remove.stopped())?;
@@ -61,7 +86,7 @@ pub(super) async fn remove(object: &Sandbox, ctx: &Context) -> Result<Action, St
     Ok(Action::await_change())
 }
 
-/// Lets the object go, and tells those who waited for its key.
+/// Lets the object go. Who waits for its key hears of it when everybody knows that it is gone.
 async fn release(object: &Sandbox, left: Option<String>, ctx: &Context) -> Result<(), Stopped> {
     let news = match left {
         Some(why) => {
@@ -70,20 +95,16 @@ async fn release(object: &Sandbox, left: Option<String>, ctx: &Context) -> Resul
         None => News::normal(ACTION, "CleanedUp", "its forks and their Services are gone"),
     };
     ctx.common.events.tell(object, news).await;
-    ctx.common.kube.remove_finalizers(object, &[names::FINALIZER]).await.map_err(Step::Hold.stopped())?;
+    // The answer is the object, and may be one that nobody can read.
+    let metadata = object.metadata.clone();
+    let held = PartialObjectMeta::<Sandbox> { types: None, metadata, _phantom: PhantomData };
+    ctx.common.kube.remove_finalizers(&held, &[names::FINALIZER]).await.map_err(Step::Hold.stopped())?;
     let spot = place::spot(object);
-    if ctx.index.remove(&spot, &object.name_any()) {
-        ctx.clusters.forget(&spot);
+    if ctx.index.remove(&spot, &object.name_any()) && spot.cluster.is_some() {
+        ctx.left.notify_one();
     }
     ctx.memory.forget(&object.uid().unwrap_or_default());
     ctx.common.meter.sandbox(&drive::path(&object.metadata), None);
-    let key = super::key(object);
-    let waker = ctx.waker();
-    for (meta, _) in ctx.with_key(&key).into_iter().filter(|(meta, _)| meta.uid != object.uid()) {
-        let there = place::Spot { cluster: None, namespace: meta.namespace.unwrap_or_default() };
-        // Nobody listens any more when the controller ends.
-        let _ended = waker.unbounded_send(reference(&there, &meta.name.unwrap_or_default()));
-    }
     Ok(())
 }
 
@@ -104,7 +125,7 @@ async fn clean(object: &Sandbox, place: &Place, ctx: &Context) -> Result<(), K8s
 /// Removes the local workloads that were made for a Sandbox.
 async fn locals(object: &Sandbox, ctx: &Context) -> Result<(), K8sError> {
     let kind: ApiResource = kind::<LocalWorkload>();
-    for local in look::locals(object, ctx).await?.iter().filter(|it| look::is_ours(it, object)) {
+    for local in look::list_locals(object, ctx).await?.iter().filter(|it| look::is_ours(it, object)) {
         ctx.common.kube.delete_dynamic(&kind, local).await?;
     }
     Ok(())

@@ -8,12 +8,13 @@ use sandbox::{
         ForkStatus, Sandbox,
         conditions::{reasons, types},
     },
-    condition::Finding,
-    routes::{Owner, programmed},
+    condition::{Finding, Status},
+    routes::{Kind, Own, Owner, programmed},
 };
 
 use super::{
-    context::{Context, Ref, reference},
+    context::{Context, Ref, known_key, reference},
+    rivals,
     status::endpoints,
 };
 use crate::{controllers::common::board::Picture, k8s::conditions::find};
@@ -49,7 +50,15 @@ pub(super) fn said(object: &Sandbox, forks: &[ForkStatus], picture: Option<&Pict
         return Said { finding, digest: None, hosts: Some(own.hosts.clone()) };
     }
     let found = programmed(own, &picture.routes, &picture.routers, before.as_deref());
-    Said { finding: found.finding, digest: found.digest, hosts: Some(own.hosts.clone()) }
+    let finding = unready(own).filter(|_| found.finding.status == Status::True).unwrap_or(found.finding);
+    Said { finding, digest: found.digest, hosts: Some(own.hosts.clone()) }
+}
+
+/// Routes that are in force and lead to nobody yet. Who is told that they are programmed sends a request at once.
+fn unready(own: &Own) -> Option<Finding> {
+    let ports = (!own.unready.is_empty()).then(|| own.unready.join(", "))?;
+    let why = format!("requests with its key are answered with 503 until there are pods for {ports}");
+    Some(Finding::no(types::ROUTES_PROGRAMMED, reasons::PROGRESSING, why))
 }
 
 /// Whether no router and no mesh sends anybody to the forks of a Sandbox that goes. Routers withdraw its routes by themselves
@@ -87,6 +96,9 @@ fn is_news(object: &Sandbox, picture: Option<&Picture>) -> bool {
     let Some(status) = object.status.as_ref().filter(|_| object.spec.cluster_ref.is_none()) else {
         return false;
     };
+    if is_rivalry_news(object, picture) {
+        return true;
+    }
     let now = said(object, &status.forks, picture);
     let before = find(&status.conditions, types::ROUTES_PROGRAMMED);
     let is_same = before.is_some_and(|it| {
@@ -99,4 +111,20 @@ fn is_news(object: &Sandbox, picture: Option<&Picture>) -> bool {
         find(&status.conditions, types::BASELINE_RESOLVED).is_some_and(|it| it.status != "Unknown");
     let is_found = status.endpoints == endpoints(object, now.hosts.as_ref());
     is_accepted && !(is_same && is_found && status.programmed_routes == now.digest)
+}
+
+/// Whether a group has the key of a Sandbox that does not say so, or has it no more.
+fn is_rivalry_news(object: &Sandbox, picture: Option<&Picture>) -> bool {
+    let key = known_key(object);
+    let groups = picture.and_then(|it| it.groups.get(key.as_ref())).into_iter().flatten();
+    let groups: Vec<_> = groups.map(|it| (Kind::RouteGroup, it.clone())).collect();
+    let conditions = object.status.iter().flat_map(|it| &it.conditions);
+    let told = conditions.into_iter().find(|it| it.type_ == types::ACCEPTED);
+    match rivals::check(object, &key, &groups) {
+        Err(refusal) => told.is_none_or(|it| it.reason != refusal.reason),
+        // Groups are heard of here alone.
+        Ok(()) => told.is_some_and(|it| {
+            it.reason == reasons::ROUTING_KEY_CONFLICT && it.message.contains(" RouteGroup ")
+        }),
+    }
 }

@@ -112,6 +112,13 @@ pub(super) fn observed(object: &Sandbox, observed: Observed, at: Moment) -> Sand
     }
 }
 
+/// The status of a Sandbox whose time is over. Nothing else of it changes before it goes.
+pub(super) fn expired(object: &Sandbox) -> SandboxStatus {
+    let before = object.status.clone().unwrap_or_default();
+    let life = Life { expired: true, ..Life::default() };
+    SandboxStatus { phase: Some(phase::phase(&before.conditions, life)), ..before }
+}
+
 /// The status of a Sandbox that goes.
 pub(super) fn terminating(object: &Sandbox, why: &str, at: Moment) -> SandboxStatus {
     let before = object.status.clone().unwrap_or_default();

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
@@ -19,19 +19,20 @@ use kube::{
     Api, Client, Resource, ResourceExt as _,
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
-        WatchStreamExt as _,
+        Controller, WatchStreamExt as _,
         controller::Config,
-        watcher::{self, Event},
+        reflector,
+        watcher::{self, Event, watcher},
     },
 };
-use sandbox::api::{LocalWorkload, Sandbox, names};
+use sandbox::api::{Sandbox, names};
 use serde::de::DeserializeOwned;
 
 use super::{
     context::{Context, Ref, reference},
     far,
     index::{Index, Spot},
-    reconcile, routes,
+    locals, look, outposts, reconcile, remove, rivals, routes,
 };
 use crate::{
     api::CaptControlPlane,
@@ -54,21 +55,18 @@ where
 {
     let control_planes = control_planes(common, &ground);
     let ctx = Arc::new(Context::new(Arc::clone(common), board, ground));
-    let controller = drive::controller(KIND, common, drive::api::<Own>(common), drive::own(common));
+    let controller = controller(&ctx);
     let (seen, stop) = (controller.store(), stop.shared());
     let log = drive::log(KIND, common);
     ctx.know(controller.store());
     let own = changes(common.kube.client(), common.settings.namespace.as_deref(), &ctx.index);
+    let own = stream::select(own, locals::follow(&ctx));
     let told = stream::select(own, stream::iter(ctx.heard()).flatten());
     let (meter, index) = (Arc::clone(&common.meter), Arc::clone(&ctx.index));
     let (routes, profiles) = (routes::follow(Arc::clone(&ctx)), of_profiles(Arc::clone(&ctx)));
+    let outposts = outposts::follow(Arc::clone(&ctx));
     let work = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
-        .watches(
-            drive::api::<DeserializeGuard<LocalWorkload>>(common),
-            watcher::Config::default(),
-            drive::concerning(KIND, common, of_local),
-        )
         .watches_stream(
             control_planes,
             drive::concerning(KIND, common, move |it| of_control_plane(&index, &it)),
@@ -80,9 +78,13 @@ where
         .run(
             |object, ctx: Arc<Context>| {
                 let common = Arc::clone(&ctx.common);
-                drive::drive(KIND, object, common, move |object, _| async move {
-                    Box::pin(reconcile(&object, &ctx)).await
-                })
+                async move {
+                    let object = remove::bare(object, &ctx).await?;
+                    let look = move |object: Arc<Sandbox>, _| async move {
+                        Box::pin(reconcile(&object, &ctx)).await
+                    };
+                    drive::drive(KIND, object, common, look).await
+                }
             },
             |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
             ctx,
@@ -93,8 +95,32 @@ where
             () = drive::finish(work, seen, stop) => {}
             () = routes => {}
             () = profiles => {}
+            () = outposts => {}
         }
     }
+}
+
+/// The controller of all Sandboxes. Those that wait for a key are woken when the one who had it is not known any more: before
+/// that they would find it taken.
+fn controller(ctx: &Arc<Context>) -> Controller<Own> {
+    let (reader, writer) = reflector::store();
+    let (known, waker, meter) = (reader.clone(), ctx.waker(), Arc::clone(&ctx.common.meter));
+    let own = watcher(drive::api::<Own>(&ctx.common), drive::own(&ctx.common));
+    let changes = reflector::reflector(writer, own).inspect_ok(move |event| {
+        let is_free = match event {
+            Event::Delete(_) | Event::InitDone => true,
+            Event::Apply(it) => rivals::is_out(it.meta()),
+            Event::Init | Event::InitApply(_) => false,
+        };
+        let all = if is_free { known.state() } else { Vec::new() };
+        let waiting = all.iter().filter_map(|it| it.0.as_ref().ok()).filter(|it| rivals::is_waiting(it));
+        for one in waiting {
+            // Nobody listens any more when the controller ends.
+            let _ended = waker.unbounded_send(reference(&at(one), &one.name_any()));
+        }
+    });
+    let told = changes.applied_objects().inspect_ok(move |it| meter.told(KIND, &drive::path(it.meta())));
+    Controller::for_stream(told, reader)
 }
 
 /// The control planes of other clusters, as they change; nobody knows them but the operator's own cluster.
@@ -103,7 +129,7 @@ fn control_planes(
     ground: &Ground,
 ) -> impl Stream<Item = Result<PartialObjectMeta<CaptControlPlane>, watcher::Error>> + Send + use<> {
     match ground {
-        Ground::Home(_) => watcher::watcher(drive::api(common), watcher::Config::default())
+        Ground::Home(_) => watcher(drive::api(common), watcher::Config::default())
             .default_backoff()
             .touched_objects()
             .boxed(),
@@ -191,7 +217,7 @@ where
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    watcher::watcher(api, which).default_backoff().filter_map(async |event| match event {
+    watcher(api, which).default_backoff().filter_map(async |event| match event {
         Ok(event) => Some(event),
         Err(error) => {
             tracing::debug!(kind = KIND, %error, "a watch stumbled");
@@ -204,9 +230,11 @@ fn at<K: Resource>(object: &K) -> Spot {
     Spot { cluster: None, namespace: object.meta().namespace.clone().unwrap_or_default() }
 }
 
-/// The Sandbox that an object was made for.
+/// The Sandbox that an object was made for. Pods have another owner, and a label.
 fn member<K: Resource>(object: &K) -> Vec<Ref> {
-    let name = object.meta().labels.as_ref().and_then(|it| it.get(names::SANDBOX_LABEL));
+    let labels = object.meta().labels.as_ref();
+    let labelled = labels.and_then(|it| it.get(names::SANDBOX_LABEL)).map(String::as_str);
+    let name = look::owner(object.meta()).or(labelled);
     name.map(|name| reference(&at(object), name)).into_iter().collect()
 }
 
@@ -260,12 +288,6 @@ fn digest(service: &Service) -> u64 {
 
 fn references(readers: &[super::index::Reader]) -> Vec<Ref> {
     readers.iter().map(|(spot, name)| reference(spot, name)).collect()
-}
-
-fn of_local(it: DeserializeGuard<LocalWorkload>) -> Vec<Ref> {
-    let namespace = it.meta().namespace.clone().unwrap_or_default();
-    let spot = Spot { cluster: None, namespace };
-    it.0.ok().map(|local| reference(&spot, &local.spec.sandbox_ref.name)).into_iter().collect()
 }
 
 fn of_control_plane(index: &Index, it: &PartialObjectMeta<CaptControlPlane>) -> Vec<Ref> {

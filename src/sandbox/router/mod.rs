@@ -8,21 +8,28 @@ mod lease;
 
 use std::{
     collections::BTreeMap,
+    future::pending,
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
 };
 
 use anyhow::Context as _;
+use futures::FutureExt as _;
 use sandbox_router::{
     proxy::{Proxy, Settings as ProxySettings},
     tunnel::{Times, gateway::Gateway},
 };
-use tokio::{net::TcpListener, sync::watch, task::JoinSet, time::sleep};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use self::lease::{InForce, Publisher};
-use super::tunnel::{ApiServer, Late, Router, report};
+use super::tunnel::{ApiServer, Late, Router, expected, report};
 use super::watched::{View, Watched, Watches};
 use crate::k8s::Kube;
 
@@ -55,22 +62,13 @@ pub async fn run(kube: Kube, settings: Settings, stop: CancellationToken) -> any
     let gateway = Gateway::new(Arc::new(ApiServer::new(kube.clone())), Times::default());
     let proxy = ProxySettings { name: settings.name.clone(), ..settings.proxy.clone() };
     let proxy = Proxy::start(proxy, Arc::new(Arc::clone(&gateway)))?;
-    let mut tasks = JoinSet::new();
     let ended = CancellationToken::new();
-    if let Some(address) = settings.tunnel {
-        let listener =
-            TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
-        let late = Arc::new(Late::default());
-        let tls = Arc::new(late.config().context("cannot serve the tunnel with TLS")?);
-        tasks.spawn(Arc::clone(&gateway).serve(listener, Some(tls), ended.clone()));
-        tasks.spawn(late.keep(kube.clone(), settings.namespace.clone(), ended.clone()));
-        let me = Router { name: settings.name.clone(), address: settings.address.map(|it| it.to_string()) };
-        tasks.spawn(report(kube.clone(), Some(settings.namespace.clone()), gateway, me, ended.clone()));
-    }
+    let mut tasks = open_door(&kube, &settings, &gateway, &ended).await?;
     let publisher = Publisher::new(kube.clone(), &settings);
     let (tell, told) = watch::channel(None);
+    let mut followed = std::pin::pin!(follow(&kube, &settings, (&proxy, &gateway), tell));
     let outcome = tokio::select! {
-        followed = follow(&kube, &settings, &proxy, tell) => followed,
+        followed = &mut followed => followed,
         // It ends with who tells it.
         () = publisher.keep(told) => Ok(()),
         Some(broken) = tasks.join_next() => match broken {
@@ -79,10 +77,13 @@ pub async fn run(kube: Kube, settings: Settings, stop: CancellationToken) -> any
         },
         () = stop.cancelled() => Ok(()),
     };
-    // Who balances learns of it first; then nobody comes any more; then the last ones leave.
+    // Who balances learns of it first, and agents go to another router while this one still answers; then nobody comes any
+    // more; then the last ones leave.
     proxy.retire();
+    gateway.retire();
     if outcome.is_ok() {
-        sleep(settings.linger).await;
+        // With tables that say where they went. One that ends early ends nothing else.
+        let _lingered = timeout(settings.linger, followed.then(|_| pending::<()>())).await;
     }
     proxy.stop().await;
     publisher.withdraw().await;
@@ -91,11 +92,31 @@ pub async fn run(kube: Kube, settings: Settings, stop: CancellationToken) -> any
     outcome
 }
 
+/// Serves agents, and tells of them, until it is `ended`.
+async fn open_door(
+    kube: &Kube,
+    settings: &Settings,
+    gateway: &Arc<Gateway>,
+    ended: &CancellationToken,
+) -> anyhow::Result<JoinSet<()>> {
+    let mut tasks = JoinSet::new();
+    let Some(address) = settings.tunnel else { return Ok(tasks) };
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
+    let late = Arc::new(Late::default());
+    let tls = Arc::new(late.config().context("cannot serve the tunnel with TLS")?);
+    tasks.spawn(Arc::clone(gateway).serve(listener, Some(tls), ended.clone()));
+    tasks.spawn(late.keep(kube.clone(), settings.namespace.clone(), ended.clone()));
+    let me = Router { name: settings.name.clone(), address: settings.address.map(|it| it.to_string()) };
+    let here = Some(settings.namespace.clone());
+    tasks.spawn(report(kube.clone(), here, Arc::clone(gateway), me, ended.clone()));
+    Ok(tasks)
+}
+
 /// Makes a table of what is there, again and again.
 async fn follow(
     kube: &Kube,
     settings: &Settings,
-    proxy: &Proxy,
+    (proxy, gateway): (&Proxy, &Gateway),
     in_force: watch::Sender<Option<InForce>>,
 ) -> anyhow::Result<()> {
     let (mut watches, mut changes) = Watches::new(
@@ -104,6 +125,10 @@ async fn follow(
     let here = Some(settings.namespace.as_str());
     let seen = Watched::new(&mut watches, kube.client(), None, here);
     seen.ready().await.context("a watch ended before it began")?;
+    // Before the first request: this may be a container that was started anew, and its agents are on their way back.
+    for expected in seen.locals().iter().filter_map(|it| expected(it, &settings.name)) {
+        gateway.expect(&expected);
+    }
     let view = View { domain: settings.domain.as_deref(), scope: here };
     let mut listeners: Option<Vec<u16>> = None;
     loop {

@@ -13,7 +13,7 @@ use sandbox_router::tunnel::{
     gateway::{Authority, Grant, Refused},
 };
 
-use super::words::grace;
+use super::words::{grace, told};
 use crate::k8s::{K8sError, Kube};
 
 /// Asks the API server.
@@ -37,12 +37,9 @@ impl ApiServer {
         if found.metadata.deletion_timestamp.is_some() {
             return Err(Refused::Absent);
         }
-        let session = found.status.unwrap_or_default().session.unwrap_or_default();
-        Ok(Grant {
-            user: user.username.unwrap_or_default(),
-            grace: grace(&found.spec.disconnect_grace_period),
-            epoch: u64::try_from(session.epoch).unwrap_or_default(),
-        })
+        let (epoch, holder) = told(&found.status.unwrap_or_default());
+        let grace = grace(&found.spec.disconnect_grace_period);
+        Ok(Grant { user: user.username.unwrap_or_default(), grace, epoch, holder })
     }
 
     async fn authenticate(&self, token: String) -> Result<UserInfo, Refused> {

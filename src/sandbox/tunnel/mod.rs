@@ -17,9 +17,9 @@ mod report;
 mod tls;
 mod words;
 
-pub(super) use self::tls::Late;
 pub use self::{
     authority::ApiServer,
     report::{Router, report},
     tls::{AUTHORITY, AUTHORITY_KEY, server_name},
 };
+pub(super) use self::{tls::Late, words::expected};

@@ -119,7 +119,7 @@ impl Known {
             let Some(object) = self.objects.get(&view.workload) else { continue };
             match compare(object, &view, me, clock::now()) {
                 Deed::Nothing => {}
-                Deed::Yield(why) => gateway.forget(&view.workload, &why),
+                Deed::Yield(why) => gateway.give_up(&view.workload, view.epoch, &why),
                 Deed::Write(new) => {
                     match kube.write_status(object, object.status.as_ref(), new.as_ref()).await {
                         Ok(_) => {

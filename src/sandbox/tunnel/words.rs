@@ -1,15 +1,20 @@
 //! From what a gateway sees to what a status says. Pure.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
 use sandbox::{
-    api::{LocalPhase, LocalPortStatus, LocalWorkload, LocalWorkloadStatus, Session},
-    local_status::{Link, after, findings},
+    api::{LocalPhase, LocalPortStatus, LocalWorkload, LocalWorkloadStatus, Session, conditions::types},
+    condition::is_true,
+    local_status::{Link, after, findings, live},
     ttl,
 };
-use sandbox_router::tunnel::gateway::{Phase, View};
+use sandbox_router::tunnel::{
+    Workload,
+    gateway::{Expected, Holder, Phase, View},
+};
 
 use super::Router;
 use crate::k8s::News;
@@ -20,6 +25,30 @@ pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
 /// The grace period of a spec; one that its schema would not let through is none.
 pub(super) fn grace(text: &str) -> Duration {
     ttl::grace(text).and_then(|it| Duration::try_from(it).ok()).unwrap_or_default()
+}
+
+/// The newest epoch by what routers said, and who has it.
+pub(super) fn told(status: &LocalWorkloadStatus) -> (u64, Option<Holder>) {
+    let epoch = status.session.as_ref().and_then(|it| u64::try_from(it.epoch).ok()).unwrap_or_default();
+    let holder = live(status).map(|it| Holder { session: it.id.clone(), user: it.user.clone() });
+    (epoch, holder)
+}
+
+/// Who is expected back at a router that was started anew, by what it wrote before.
+pub(in crate::sandbox) fn expected(object: &LocalWorkload, router: &str) -> Option<Expected> {
+    let session = live(object.status.as_ref()?)?;
+    if session.gateway.as_deref() != Some(router) || object.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let since = session.connected_since.as_ref().map_or(SystemTime::UNIX_EPOCH, |it| it.0.into());
+    Some(Expected {
+        workload: Workload::new(&object.namespace().unwrap_or_default(), &object.name_any()),
+        holder: Holder { session: session.id.clone(), user: session.user.clone() },
+        agent_version: session.agent_version.clone().unwrap_or_default(),
+        epoch: u64::try_from(session.epoch).unwrap_or_default(),
+        since,
+        grace: grace(&object.spec.disconnect_grace_period),
+    })
 }
 
 /// What is to be done about a session of ours.
@@ -39,7 +68,7 @@ pub(super) fn compare(object: &LocalWorkload, view: &View, me: &Router, now: Tim
     let said = before.session.clone().unwrap_or_default();
     let is_ours = said.gateway.as_deref() == Some(me.name.as_str());
     let epoch = i64::try_from(view.epoch).unwrap_or(i64::MAX);
-    if !is_ours && said.epoch > epoch {
+    if !is_ours && is_newer(&before, epoch, view.phase, me) {
         return match view.phase {
             Phase::Disconnected => Deed::Nothing,
             Phase::Connected | Phase::Reconnecting => {
@@ -64,6 +93,17 @@ pub(super) fn compare(object: &LocalWorkload, view: &View, me: &Router, now: Tim
     }
     (new.session, new.ports) = (Some(session), ports);
     Deed::Write(Box::new(new))
+}
+
+/// Whether the session of another router has to be preferred to ours. Two who knock at two routers in the same moment get
+/// the same epoch, and each router has to come to the same verdict: who is connected comes before who is only expected,
+/// and then the greater name has it.
+fn is_newer(said: &LocalWorkloadStatus, epoch: i64, phase: Phase, me: &Router) -> bool {
+    let Some(session) = &said.session else { return false };
+    let gateway = session.gateway.as_deref().unwrap_or_default();
+    let theirs = (is_true(&said.conditions, types::CONNECTED), gateway);
+    let ours = (phase == Phase::Connected, me.name.as_str());
+    session.epoch > epoch || session.epoch == epoch && live(said).is_some() && theirs > ours
 }
 
 /// What people hear of, when the status that was said becomes another.
@@ -149,9 +189,7 @@ fn port(port: &sandbox_router::tunnel::PortReport) -> LocalPortStatus {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
-    use sandbox_router::tunnel::{PortReport, Workload};
+    use sandbox_router::tunnel::PortReport;
 
     use super::*;
 
@@ -260,6 +298,30 @@ mod tests {
     }
 
     #[test]
+    fn who_is_connected_or_expected_back_is_told_to_every_router() {
+        let of = |phase| told(&written(compare(&object(None), &view(phase, 5), &me(), now())));
+        let ann = Some(Holder { session: "s-1".to_owned(), user: "ann".to_owned() });
+        assert_eq!(of(Phase::Connected), (5, ann.clone()));
+        assert_eq!(of(Phase::Reconnecting), (5, ann));
+        let known = object(Some(written(compare(&object(None), &view(Phase::Connected, 5), &me(), now()))));
+        let gone = written(compare(&known, &view(Phase::Disconnected, 5), &me(), now()));
+        assert_eq!(told(&gone), (5, None));
+    }
+
+    #[test]
+    fn a_router_that_was_started_anew_expects_whom_it_had() {
+        let mut known =
+            object(Some(written(compare(&object(None), &view(Phase::Connected, 5), &me(), now()))));
+        (known.metadata.namespace, known.spec.disconnect_grace_period) = (Some("shop".into()), "10m".into());
+        let found = expected(&known, "router-0").unwrap();
+        assert_eq!((found.workload.as_str(), found.epoch), ("shop/cart-local", 5));
+        assert_eq!((found.holder.user.as_str(), found.grace), ("ann", Duration::from_mins(10)));
+        assert_eq!(expected(&known, "router-1"), None, "she is another router's");
+        known.status = Some(written(compare(&known, &view(Phase::Disconnected, 5), &me(), now())));
+        assert_eq!(expected(&known, "router-0"), None, "she has left");
+    }
+
+    #[test]
     fn a_newer_session_at_another_router_ends_ours_and_an_older_one_is_overwritten() {
         let other = Router { name: "router-1".to_owned(), address: None };
         let known = object(Some(written(compare(&object(None), &view(Phase::Connected, 5), &other, now()))));
@@ -267,6 +329,25 @@ mod tests {
         assert_eq!(compare(&known, &view(Phase::Disconnected, 4), &me(), now()), Deed::Nothing);
         let ours = written(compare(&known, &view(Phase::Connected, 6), &me(), now()));
         assert_eq!(ours.session.unwrap().gateway.as_deref(), Some("router-0"));
+    }
+
+    #[test]
+    fn of_two_sessions_with_the_same_epoch_one_yields_and_the_other_stays() {
+        let (other, session) = (Router { name: "router-1".to_owned(), address: None }, "s-2".to_owned());
+        let theirs = |phase| View { session: session.clone(), user: "zoe".to_owned(), ..view(phase, 5) };
+        let connected = view(Phase::Connected, 5);
+        let said_by =
+            |view: &View, who: &Router| object(Some(written(compare(&object(None), view, who, now()))));
+        let by_other = said_by(&theirs(Phase::Connected), &other);
+        assert!(matches!(compare(&by_other, &connected, &me(), now()), Deed::Yield(_)));
+        let by_us = said_by(&connected, &me());
+        let won = written(compare(&by_us, &theirs(Phase::Connected), &other, now()));
+        assert_eq!(won.session.unwrap().user, "zoe");
+        let awaited = said_by(&theirs(Phase::Reconnecting), &other);
+        let won = written(compare(&awaited, &connected, &me(), now()));
+        assert_eq!(won.session.unwrap().user, "ann", "who is there comes before who is expected");
+        let left = compare(&by_us, &theirs(Phase::Disconnected), &other, now());
+        assert_eq!(left, Deed::Nothing);
     }
 
     #[test]
