@@ -9,6 +9,8 @@ DATA ?= .capt
 # Terraform, or OpenTofu where that is what there is.
 TF := $(shell command -v terraform || command -v tofu)
 CAPT = target/debug/capt
+# Tests beside each other that each have a real control plane. It waits more than it works once it runs.
+REAL_AT_ONCE ?= 3
 
 .PHONY: help
 help: ## List the targets
@@ -63,12 +65,13 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel and table; embedded-kube against a real kube-apiserver
+bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel and table; a thousand Sandboxes; embedded-kube against a real kube-apiserver
 	cargo bench --locked --bench driver
 	cargo bench --locked -p provider-gateway --bench gateway
 	cargo bench --locked -p capt --bench operator
 	cargo bench --locked -p sandbox --bench table
 	cargo bench --locked -p sandbox-router --bench tunnel
+	cargo bench --locked -p capt --bench sandboxes
 	@if scripts/router-bench-tools; then PATH="$$PATH:/usr/sbin" cargo bench --locked -p sandbox-router --bench router; \
 	  else echo "notice: the router is not measured without them"; fi
 	@if command -v go >/dev/null; then scripts/real-kube build; \
@@ -95,6 +98,15 @@ contract: build deps ## The contract of Cluster API on a real kube-apiserver and
 	@if command -v go >/dev/null; then scripts/real-kube build --all; \
 	  else echo "notice: Go is not installed, so the real control plane is not built"; fi
 	cargo test --locked -p capt --test contract -- $(CASES)
+
+.PHONY: sandbox-real
+sandbox-real: check-tools ## Sandboxes, routers and tunnels on a real kube-apiserver, one for each test; make test has them on embedded-kube (CASES=f4 chooses)
+	@if command -v go >/dev/null; then scripts/real-kube build; fi
+	@if [[ -x "$$(scripts/real-kube bin)/kube-controller-manager" ]]; then \
+	  CAPT_TEST_KUBE=real cargo test --locked --workspace --test sandbox --test connect -- --test-threads=$(REAL_AT_ONCE) $(CASES); \
+	elif [[ -n "$$CONFORMANCE_REQUIRE_REAL" ]]; then \
+	  echo "error: Go is not installed, so there is no real control plane to test on" >&2; exit 1; \
+	else echo "notice: Go is not installed, so Sandboxes were NOT tested on a real control plane"; fi
 
 .PHONY: deploy-check
 deploy-check: check-tools ## Render the manifests of deploy/ with kubectl, and check them, their rights and the image's recipe

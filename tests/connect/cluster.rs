@@ -2,12 +2,7 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use embedded_kube::{
-    auth,
-    cluster::{EmbeddedKube, Listen},
-    request::User,
-};
+use capt::k8s::Kube;
 use k8s_openapi::{
     api::{
         core::v1::Namespace,
@@ -17,12 +12,12 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use sandbox::api::{LocalWorkload, crds};
 use serde_json::{Value, json};
 
-use crate::agent::Agent;
+use crate::{agent::Agent, server::Server};
 
 pub(crate) const HOME: &str = "shop";
 pub(crate) const NAME: &str = "cart-local";
@@ -32,20 +27,17 @@ const PEOPLE: [(&str, bool); 3] = [("ann", true), ("zoe", true), ("bob", false)]
 const ROUTER: &str = "system:serviceaccount:shop:capt-router";
 
 pub(crate) struct Cluster {
-    pub(crate) server: EmbeddedKube,
+    pub(crate) server: Server,
     pub(crate) client: kube::Client,
     dir: tempfile::TempDir,
 }
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let user = |name: &str| User { name: name.to_owned(), ..User::default() };
-        let mut builder = EmbeddedKube::builder().in_memory().listen(Listen::loopback());
-        for (name, _) in PEOPLE {
-            builder = builder.token(format!("token-of-{name}"), user(name));
-        }
-        let server = builder.token("token-of-router", user(ROUTER)).start().await.unwrap();
-        let client = server.client_of(auth::admin(), "hand");
+        let mut users: Vec<(&str, &str)> = PEOPLE.iter().map(|(name, _)| (*name, *name)).collect();
+        users.push(("router", ROUTER));
+        let server = Server::listening(&users).await;
+        let client = server.client("hand");
         let cluster = Self { server, client, dir: tempfile::tempdir().unwrap() };
         cluster.install().await;
         cluster
@@ -74,12 +66,10 @@ impl Cluster {
                 .await
                 .unwrap();
         }
-        let served = async {
-            while self.api().list(&ListParams::default()).await.is_err() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_mins(1), served).await.unwrap();
+        let names = crds().into_iter().filter_map(|it| it.metadata.name).collect::<Vec<_>>();
+        let names = names.iter().map(String::as_str).collect::<Vec<_>>();
+        let writer = Kube::new(self.client.clone());
+        assert!(writer.established(&names, Duration::from_mins(1)).await.unwrap().is_empty());
     }
 
     pub(crate) fn api(&self) -> Api<LocalWorkload> {
@@ -116,7 +106,9 @@ impl Cluster {
     /// Plays another router, with a newer session.
     pub(crate) async fn session_elsewhere(&self, user: &str, epoch: i64) {
         let session = json!({"id": "other", "user": user, "gateway": "router-1", "epoch": epoch});
-        let patch = json!({"status": {"session": session}});
+        let connected = json!({"type": "Connected", "status": "True", "reason": "Connected", "message": "",
+                               "lastTransitionTime": "2026-11-17T05:00:00Z"});
+        let patch = json!({"status": {"phase": "Connected", "session": session, "conditions": [connected]}});
         self.api().patch_status(NAME, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
@@ -148,16 +140,7 @@ impl Cluster {
 
     /// A file with the way of somebody to the API server.
     pub(crate) fn kubeconfig(&self, user: &str) -> String {
-        let server = format!("https://{}", self.server.address().unwrap());
-        let authority = STANDARD.encode(self.server.certificate_authority());
-        let text = json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "test", "cluster": {"server": server, "certificate-authority-data": authority}}],
-            "users": [{"name": "test", "user": {"token": format!("token-of-{user}")}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        })
-        .to_string();
-        self.file(&format!("kubeconfig-{user}"), &text)
+        self.file(&format!("kubeconfig-{user}"), &self.server.kubeconfig_of(user))
     }
 
     /// Writes a file and names it.

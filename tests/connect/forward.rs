@@ -34,7 +34,7 @@ impl Authority for Anybody {
         token: String,
         _: Workload,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
-        Box::pin(async move { Ok(Grant { user: token, grace: Duration::ZERO, epoch: 0 }) })
+        Box::pin(async move { Ok(Grant { user: token, grace: Duration::ZERO, epoch: 0, holder: None }) })
     }
 }
 

@@ -13,6 +13,9 @@ mod cluster;
 mod forward;
 mod network;
 mod rig;
+#[path = "../server/mod.rs"]
+mod server;
+mod two;
 mod whole;
 
 use std::time::Duration;
@@ -138,6 +141,19 @@ async fn a_local_workload_that_is_deleted_ends_its_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_is_connected_to_another_router_is_not_thrown_out_unless_somebody_insists() {
+    let rig = Rig::start().await;
+    rig.make(&json!([{"port": 8080, "toLocal": "localhost:1"}])).await;
+    rig.session_elsewhere("ann", 7).await;
+    let mut zoe = rig.connect("zoe", &[]);
+    assert_eq!(zoe.ends().await, Some(1));
+    assert!(zoe.said().contains("ann is connected; --takeover takes it from them"), "{}", zoe.said());
+    let _zoe = rig.connect("zoe", &["--takeover"]);
+    let status = rig.until(|it| it["session"]["user"] == "zoe").await;
+    assert_eq!((&status["session"]["epoch"], &status["session"]["gateway"]), (&json!(8), &json!("router-0")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_router_that_lost_its_session_to_another_lets_it_go() {
     let rig = Rig::start().await;
     rig.make(&json!([{"port": 8080, "toLocal": "localhost:1"}])).await;
@@ -146,5 +162,5 @@ async fn a_router_that_lost_its_session_to_another_lets_it_go() {
     rig.session_elsewhere("zoe", 7).await;
     assert_eq!(agent.ends().await, Some(1));
     assert!(agent.said().contains("zoe took it over"), "{}", agent.said());
-    assert_eq!(rig.get().await, Err(Failure::Disconnected));
+    assert_eq!(rig.get().await, Err(Failure::Moved));
 }

@@ -6,7 +6,6 @@ use capt::{
     k8s::Kube,
     sandbox::tunnel::{ApiServer, Router, report},
 };
-use embedded_kube::auth;
 use http_body_util::{BodyExt as _, Empty};
 use sandbox_router::tunnel::{
     Times, Workload,
@@ -41,7 +40,7 @@ impl Deref for Rig {
 impl Rig {
     pub(crate) async fn start() -> Self {
         let cluster = Cluster::start().await;
-        let kube = Kube::new(cluster.server.client_of(auth::admin(), "router"));
+        let kube = Kube::new(cluster.server.client("router"));
         let times = Times { probe: Duration::from_millis(100), ..Times::default() };
         let gateway = Gateway::new(Arc::new(ApiServer::new(kube.clone())), times);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();

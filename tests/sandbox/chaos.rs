@@ -1,6 +1,5 @@
-//! F4: the controllers die at any of their writes and begin again; nothing is left behind and nothing is stuck.
-//!
-//! The Services of baselines that go through a router are not here yet: nobody takes them over in these tests.
+//! F4: the controllers die at any of their writes and begin again; nothing is left behind and nothing is stuck. Services that go
+//! through a router are next door.
 
 use serde_json::json;
 

@@ -1,18 +1,18 @@
 //! Sandboxes in clusters that this operator made, and F16: a fork that no Fargate profile takes is never made.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use embedded_kube::cluster::{EmbeddedKube, Listen};
 use serde_json::{Value, json};
 
 use crate::{
     node::Node,
+    server::Server,
     shop::{GROUP, Shop, deployment, forking, message, name, said, service},
     world::World,
 };
 
 /// A cluster that the operator made, as far as a Sandbox is concerned: its API, and its objects beside the Sandbox.
 pub(crate) struct Made {
-    pub(crate) kube: EmbeddedKube,
+    pub(crate) server: Server,
     /// The namespace there.
     pub(crate) there: Shop,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Made {
 impl Made {
     /// A cluster with a service, without nodes.
     pub(crate) async fn start() -> Self {
-        let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
-        let there = Shop::open(kube.client(), "shop").await;
+        let server = Server::listening(&[]).await;
+        let there = Shop::open(server.client("hand"), "shop").await;
         there.make("Deployment", deployment("cart")).await.unwrap();
         there.make("Service", service("cart")).await.unwrap();
-        Self { kube, there }
+        Self { server, there }
     }
 
     /// Its control plane, with these profiles.
@@ -39,7 +39,7 @@ impl Made {
 
     /// What the control plane's controller does when the cluster is there.
     pub(crate) async fn ready(&self, here: &Shop, control_plane: &Value) {
-        Self::kubeconfig(here, control_plane, self.kube.kubeconfig().unwrap()).await;
+        Self::kubeconfig(here, control_plane, &self.server.kubeconfig()).await;
         let status = json!({"initialization": {"controlPlaneInitialized": true}, "secretsReady": true});
         here.set_status("CAPTControlPlane", "dev", status).await;
     }
@@ -70,7 +70,7 @@ async fn a_sandbox_waits_for_its_cluster_and_lives_there() {
     assert_eq!(sandbox["status"]["phase"], "Pending");
 
     let made = Made::start().await;
-    let _node = Node::start(made.kube.client()).await;
+    let _node = Node::start(made.server.client("node")).await;
     let control_plane = Made::control_plane(&here, json!({})).await;
     here.until("Sandbox", "pr-1", "still waiting", |it| {
         message(it, "BaselineResolved").contains("not initialized")
@@ -136,9 +136,8 @@ async fn f16_a_fork_that_no_profile_takes_is_never_made_until_one_does() {
     assert!(made.there.forks("pr-2").await.is_empty());
 }
 
-/// What holds back the network of a cluster that goes, and so `terraform destroy`, is what AWS made for its Services.
 #[tokio::test]
-async fn f16_twenty_live_sandboxes_leave_a_cluster_that_goes_and_so_do_balancers_of_routers() {
+async fn f16_twenty_live_sandboxes_leave_a_cluster_that_goes() {
     let world = World::start().await;
     let here = world.shop().await;
     let made = Made::start().await;
@@ -147,12 +146,6 @@ async fn f16_twenty_live_sandboxes_leave_a_cluster_that_goes_and_so_do_balancers
     // As its own controller does: it stays until everything of it is gone.
     let held = json!({"metadata": {"finalizers": ["test.capt.x-k8s.io/held"]}});
     here.merge("CAPTControlPlane", "dev", held).await.unwrap();
-    let label = json!({(format!("{GROUP}/router")): "router"});
-    let spec = json!({"type": "LoadBalancer", "selector": label, "ports": [{"port": 80}]});
-    made.there
-        .make("Service", json!({"metadata": {"name": "router", "labels": label}, "spec": spec}))
-        .await
-        .unwrap();
     for index in 0..20 {
         here.sandbox(&format!("pr-{index}"), in_dev(&json!({}))).await;
     }
@@ -170,7 +163,6 @@ async fn f16_twenty_live_sandboxes_leave_a_cluster_that_goes_and_so_do_balancers
     for kind in ["Deployment", "Service"] {
         assert!(made.there.list(kind, &format!("{GROUP}/fork")).await.is_empty(), "{kind}");
     }
-    assert!(made.there.get("Service", "router").await.is_none());
     assert!(made.there.get("Deployment", "cart").await.is_some());
 }
 
@@ -188,7 +180,7 @@ async fn f16_sandboxes_of_a_cluster_that_is_gone_go_at_once() {
         here.until_said(&format!("pr-{index}"), "ComputeReady", "True", "FargateProfile").await;
     }
     // The cluster goes without a word, and its objects with it.
-    made.kube.stop().await;
+    made.server.stop().await;
     here.delete("CAPTControlPlane", "dev").await;
     for index in 0..20 {
         here.delete("Sandbox", &format!("pr-{index}")).await;
@@ -219,4 +211,54 @@ async fn a_kubeconfig_that_would_run_a_program_is_not_used() {
         "{}",
         message(&sandbox, "BaselineResolved")
     );
+}
+
+/// The controllers' clock in a world in which ten minutes are over as soon as they begin.
+fn late() -> jiff::Timestamp {
+    terraform_driver::clock::now().saturating_add(jiff::SignedDuration::from_mins(11)).unwrap()
+}
+
+#[tokio::test]
+async fn a_cluster_that_nobody_reaches_is_told_and_holds_no_sandbox_for_ever() {
+    let mut world = World::idle().await;
+    world.clock = late;
+    world.begin();
+    let here = world.shop().await;
+    let control_plane = Made::control_plane(&here, json!({})).await;
+    // Nobody listens there.
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "x",
+        "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:9"}}],
+        "users": [{"name": "x", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    });
+    Made::kubeconfig(&here, &control_plane, &text.to_string()).await;
+    let status = json!({"initialization": {"controlPlaneInitialized": true}, "secretsReady": true});
+    here.set_status("CAPTControlPlane", "dev", status).await;
+    here.sandbox("pr-1", in_dev(&json!({}))).await;
+    let sandbox = here.until_said("pr-1", "BaselineResolved", "False", "ClusterNotReady").await;
+    let text = message(&sandbox, "BaselineResolved");
+    assert!(text.contains("cannot be reached"), "{text}");
+    assert_eq!(sandbox["status"]["phase"], "Pending");
+    here.delete("Sandbox", "pr-1").await;
+    here.until_gone("Sandbox", "pr-1").await;
+    let told = here.until_told("pr-1", "CleanedUp").await;
+    assert!(told["note"].as_str().unwrap().contains("may still be in its cluster"), "{told}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_lost_later_is_told_too() {
+    let world = World::start().await;
+    let here = world.shop().await;
+    let made = Made::start().await;
+    let _node = Node::start(made.server.client("node")).await;
+    let control_plane = Made::control_plane(&here, json!({})).await;
+    made.ready(&here, &control_plane).await;
+    here.sandbox("pr-1", in_dev(&json!({}))).await;
+    here.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    made.server.stop().await;
+    here.merge("Sandbox", "pr-1", json!({"metadata": {"labels": {"looked": "at"}}})).await.unwrap();
+    let sandbox = here.until_said("pr-1", "BaselineResolved", "False", "ClusterNotReady").await;
+    assert_eq!(said(&sandbox, "Ready").0, "False");
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     life::with_cart,
     shop::{Shop, name},
+    ttl::Starved,
     world::World,
 };
 
@@ -41,11 +42,17 @@ async fn f6_a_fork_follows_its_baseline_and_a_scaled_baseline_restarts_nobody() 
     assert_eq!(now["metadata"]["resourceVersion"], fork["metadata"]["resourceVersion"]);
     assert_eq!(replica_sets().await, 1);
 
-    // Three changes at once are followed once.
+    // Three changes at once are followed once, and soon.
+    let (starved, begun) = (Starved::watch(), std::time::Instant::now());
     for tag in ["v2", "v3", "v4"] {
         strategic(&shop, image(tag)).await;
     }
     shop.until("Deployment", name(&fork), "the new one", |it| image_of(it) == "repo/cart:v4").await;
+    let (took, late) = (begun.elapsed(), starved.worst().unsigned_abs());
+    assert!(
+        took < std::time::Duration::from_secs(10) + late,
+        "{took:?}, of which {late:?} are the machine's"
+    );
     shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
     let is_current = |it: &Value| it["status"]["forks"][0]["upToDate"] == true;
     shop.until("Sandbox", "pr-1", "up to date", is_current).await;
@@ -117,18 +124,14 @@ async fn only_the_sandboxes_of_a_baseline_are_woken_by_it() {
     shop.until_said("of-cart", "ForksReady", "True", "Ready").await;
     shop.until_said("of-web", "ForksReady", "True", "Ready").await;
     world.settle().await;
-    world.kube.requests().clear();
+    let before = world.requests().len();
     let hash = |it: &Value| it["metadata"]["annotations"]["sandbox.capt.x-k8s.io/source-hash"].clone();
     let fork = shop.forks("of-cart").await.remove(0);
     strategic(&shop, image("v2")).await;
     shop.until("Deployment", name(&fork), "made anew", |it| hash(it) != hash(&fork)).await;
     world.settle().await;
-    let log = world.kube.requests().all();
-    let asked = |name: &str| {
-        log.iter()
-            .filter(|it| it.agent == crate::account::AGENT && it.resource == "deployments" && it.name == name)
-            .count()
-    };
+    let log = world.requests().split_off(before);
+    let asked = |name: &str| log.iter().filter(|it| it.resource == "deployments" && it.name == name).count();
     assert!(asked("cart") > 0, "its own baseline was looked at");
     assert_eq!(asked("web"), 0, "and nobody else's");
 }

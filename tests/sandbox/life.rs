@@ -10,8 +10,7 @@ use crate::{
 /// A shop with one service whose pods are there.
 pub(crate) async fn with_cart(world: &World) -> Shop {
     let shop = world.shop().await;
-    shop.service("cart").await;
-    shop.until("Deployment", "cart", "available", |it| it["status"]["availableReplicas"] == 2).await;
+    shop.settled_service("cart").await;
     shop
 }
 
@@ -97,8 +96,7 @@ async fn a_pod_without_a_node_is_told_in_the_words_of_the_scheduler() {
     let pods = shop.list("Pod", &format!("{GROUP}/sandbox=pr-1")).await;
     let text = "Pod not supported on Fargate: fields not supported: HostPort";
     shop.scheduler_says(&pods[0], text).await;
-    // Events wake nobody; the next change does.
-    shop.merge("Sandbox", "pr-1", json!({"metadata": {"labels": {"looked": "at"}}})).await.unwrap();
+    // Events wake nobody; they are looked for as long as a fork is not ready.
     let sandbox = shop.until_said("pr-1", "ForksReady", "False", "PodFailing").await;
     assert!(message(&sandbox, "ForksReady").contains(text), "{}", message(&sandbox, "ForksReady"));
 }

@@ -1,5 +1,5 @@
-//! Sandboxes on the embedded Kubernetes API: the real controllers as the service account of `deploy/`, and a node that plays
-//! the kubelet. Properties have the numbers of the design.
+//! Sandboxes on the embedded Kubernetes API, or on a real one with `CAPT_TEST_KUBE=real`: the real controllers as the service
+//! account of `deploy/`, and a node that plays the kubelet. Properties have the numbers of the design.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,21 +16,35 @@ mod network;
 #[path = "../rbac/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/deploy uses more of it, and runs its tests")]
 mod rbac;
+#[path = "../server/mod.rs"]
+mod server;
 
 mod bad_input;
 mod baseline;
 mod chaos;
+mod chaos_services;
 mod clusters;
 mod follow;
+mod keys;
 mod life;
+mod looks;
 mod mesh;
 mod mortal;
 mod node;
+mod outposts;
 mod patches;
 mod quiet;
+mod refusals;
+mod restore;
+mod rivals;
 mod routes;
 mod routing;
 mod shop;
 mod takeover;
+mod town;
+mod traffic;
+mod trouble;
 mod ttl;
+mod uninstall;
+mod upkeep;
 mod world;

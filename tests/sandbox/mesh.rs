@@ -63,8 +63,12 @@ async fn mesh_says(shop: &Shop, route: &Value, accepted: &str) {
         "message": "as the mesh sees it", "lastTransitionTime": "2026-11-17T05:00:00Z",
         "observedGeneration": route["metadata"]["generation"],
     });
+    let mut resolved = condition.clone();
+    resolved["type"] = json!("ResolvedRefs");
+    resolved["status"] = json!("True");
+    resolved["reason"] = json!("ResolvedRefs");
     let parent = json!({"controllerName": "linkerd.io/policy-controller", "parentRef": route["spec"]["parentRefs"][0],
-        "conditions": [condition]});
+        "conditions": [condition, resolved]});
     shop.set_status("HTTPRoute", name(route), json!({"parents": [parent]})).await;
 }
 

@@ -191,13 +191,15 @@ impl Inner {
     }
 }
 
-/// Addresses that no other pod of this process has.
 fn own_addresses() -> Addresses {
+    Box::new(|_| next_address())
+}
+
+/// An address that no other pod of this process has.
+pub(crate) fn next_address() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    Box::new(|_| {
-        let [_, a, b, c] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        format!("10.{a}.{b}.{c}")
-    })
+    let [_, a, b, c] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    format!("10.{a}.{b}.{c}")
 }
 
 /// When everything happened: nobody here asks.

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use embedded_kube::cluster::Listen;
+use embedded_kube::faults::Logged;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn pod(deployment: &Value) -> Value {
 
 #[tokio::test]
 async fn f7_a_patched_fork_is_what_kubectl_says_the_patch_gives() {
-    let mut world = World::listening(Listen::loopback()).await;
+    let mut world = World::listening().await;
     world.begin();
     let shop = with_cart(&world).await;
     let kubeconfig = world.kubeconfig();
@@ -131,9 +131,8 @@ async fn a_patch_is_rehearsed_once_for_one_baseline() {
         shop.until("Deployment", "cart", "scaled", |it| it["status"]["availableReplicas"] == replicas).await;
     }
     world.settle().await;
-    let log = world.kube.requests().all();
-    let rehearsals = log.iter().filter(|it| it.agent == crate::account::AGENT && it.dry_run).count();
-    assert_eq!(rehearsals, 1);
+    let is_rehearsal = |it: &&Logged| it.dry_run && it.name == "cart";
+    assert_eq!(world.requests().iter().filter(is_rehearsal).count(), 1);
     let params = PatchParams::default();
     let image =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "repo/cart:v2"}]}}}});

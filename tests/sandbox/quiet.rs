@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use embedded_kube::request::Verb;
 use serde_json::json;
 
 use crate::{life::with_cart, shop::forking, world::World};
@@ -38,10 +39,47 @@ async fn f5_a_settled_system_writes_nothing_and_a_second_look_changes_nothing() 
     let (made, sandbox) = (forks().await, shop.get("Sandbox", "pr-1").await);
     world.end().await;
     world.begin();
-    let reads = world.kube.requests().all().len();
-    shop.eventually("it looked again", async || world.kube.requests().all().len() > reads + 20).await;
+    let reads = world.requests().len();
+    shop.eventually("it looked again", async || world.requests().len() > reads + 20).await;
     world.settle().await;
     assert_eq!(forks().await, made, "no resourceVersion changes");
     assert_eq!(shop.get("Sandbox", "pr-1").await, sandbox);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn f5_a_session_that_lives_leads_to_no_look_at_its_sandbox() {
+    let mut world = World::start().await;
+    let shop = with_cart(&world).await;
+    let spec = json!({"local": [{"name": "web", "from": {"name": "cart"}, "mappings": [{"port": 8080, "toLocal": "localhost:1"}]}]});
+    shop.sandbox("pr-1", spec).await;
+    let connected = json!([{"type": "Connected", "status": "True", "reason": "Connected", "message": "",
+        "lastTransitionTime": "2026-11-17T05:00:00Z"}]);
+    // Somebody who is not heard of for a while is not connected any more.
+    let beat = |rtt: u32| {
+        let now = terraform_driver::clock::now().to_string();
+        json!({"conditions": connected, "session": {"id": "s", "user": "ann", "lastHeartbeatTime": now, "rttMillis": rtt}})
+    };
+    shop.until("LocalWorkload", "pr-1-web", "there", |_| true).await;
+    shop.set_status("LocalWorkload", "pr-1-web", beat(0)).await;
+    shop.until_said("pr-1", "LocalsConnected", "True", "Connected").await;
+    world.settle().await;
+    let before = world.requests().len();
+    for at in 1..=5 {
+        shop.set_status("LocalWorkload", "pr-1-web", beat(at)).await;
+    }
+    world.settle().await;
+    // Nobody else asks for these.
+    let looks =
+        || world.requests()[before..].iter().filter(|it| it.resource == "poddisruptionbudgets").count();
+    assert_eq!(looks(), 0);
+    // And a look does not read all local workloads of the namespace.
+    shop.merge("Sandbox", "pr-1", json!({"metadata": {"labels": {"looked": "at"}}})).await.unwrap();
+    shop.eventually("it was looked at", async || looks() > 0).await;
+    world.settle().await;
+    let read = world.requests().split_off(before);
+    let ours = read.iter().filter(|it| it.resource == "localworkloads");
+    let verbs: Vec<_> = ours.filter_map(|it| it.verb).map(Verb::name).collect();
+    assert!(!verbs.contains(&"list"), "{verbs:?}");
     world.end().await;
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     life::with_cart,
-    shop::{GROUP, Shop, said},
+    shop::{GROUP, Shop, message, said},
     world::World,
 };
 
@@ -55,6 +55,14 @@ async fn router(shop: &Shop, name: &str, revision: &str) {
     shop.make("Lease", json!({"metadata": meta, "spec": {"holderIdentity": name}})).await.unwrap();
 }
 
+/// The cart as it is when its traffic goes to the routers, as far as its status goes.
+async fn take_over(shop: &Shop) {
+    let spec = shop.get("Service", "cart").await.unwrap()["spec"].clone();
+    let original = json!({"selector": spec["selector"], "ports": spec["ports"]}).to_string();
+    let annotations = json!({(format!("{GROUP}/original")): original});
+    shop.merge("Service", "cart", json!({"metadata": {"annotations": annotations}})).await.unwrap();
+}
+
 async fn applies(shop: &Shop, name: &str, revision: &str) {
     let annotations = json!({(format!("{GROUP}/table-revision")): revision});
     shop.merge("Lease", name, json!({"metadata": {"annotations": annotations}})).await.unwrap();
@@ -68,8 +76,19 @@ async fn f13_routes_are_programmed_when_every_router_says_so_and_not_before() {
     shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
     let sandbox = shop.until_said("pr-1", "RoutesProgrammed", "False", "NoRouters").await;
     assert_ne!(sandbox["status"]["phase"], "Ready");
+    // Where its pods are is told a moment later, and makes another table.
+    let to = sandbox["status"]["forks"][0]["services"][0]["to"].as_str().unwrap();
+    let of_fork = format!("kubernetes.io/service-name={to}");
+    shop.eventually("the pods of the fork are told of", async || {
+        shop.list("EndpointSlice", &of_fork).await.iter().any(|it| it["endpoints"][0].is_object())
+    })
+    .await;
 
     router(&shop, "router-0", "of yesterday").await;
+    let sandbox = shop.until_said("pr-1", "RoutesProgrammed", "False", "NotRouted").await;
+    assert!(message(&sandbox, "RoutesProgrammed").contains("annotate service cart"), "the remedy is told");
+    assert_eq!(sandbox["status"]["phase"], "Pending");
+    take_over(&shop).await;
     shop.until_said("pr-1", "RoutesProgrammed", "False", "RoutersBehind").await;
     router(&shop, "router-1", "of yesterday").await;
     applies(&shop, "router-0", &revision(&shop).await).await;

@@ -56,6 +56,22 @@ impl Shop {
         made
     }
 
+    /// The same, once both of its pods are there and told of.
+    pub(crate) async fn settled_service(&self, name: &str) {
+        self.service(name).await;
+        let is_settled = |it: &Value| {
+            it["status"]["availableReplicas"] == 2 && said(it, "Progressing").1 == "NewReplicaSetAvailable"
+        };
+        self.until("Deployment", name, "available", is_settled).await;
+        // Another controller tells where the pods are, a moment later.
+        let of_service = format!("kubernetes.io/service-name={name}");
+        self.eventually("both pods are told of", async || {
+            let slices = self.list("EndpointSlice", &of_service).await;
+            slices.iter().filter_map(|it| it["endpoints"].as_array()).flatten().count() == 2
+        })
+        .await;
+    }
+
     /// A Sandbox with this spec.
     pub(crate) async fn sandbox(&self, name: &str, spec: Value) -> Value {
         self.make("Sandbox", json!({"metadata": {"name": name}, "spec": spec})).await.unwrap()

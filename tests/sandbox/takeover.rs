@@ -43,7 +43,7 @@ async fn ready(shop: &Shop, selector: &str) -> Vec<Value> {
 }
 
 /// What a router says in its Lease: where it listens.
-async fn listens(shop: &Shop, pod: &Value, ports: &str) {
+pub(crate) async fn listens(shop: &Shop, pod: &Value, ports: &str) {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {
@@ -56,28 +56,28 @@ async fn listens(shop: &Shop, pod: &Value, ports: &str) {
     shop.api("Lease").patch(name(pod), &params, &Patch::Apply(&lease)).await.unwrap();
 }
 
-fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"].get(format!("{GROUP}/{name}"))?.as_str()
 }
 
-async fn wanted(shop: &Shop, value: Value) {
+pub(crate) async fn wanted(shop: &Shop, value: Value) {
     let patch = json!({"metadata": {"annotations": {(format!("{GROUP}/routing")): value}}});
     shop.merge("Service", "cart", patch).await.unwrap();
 }
 
 /// The announced ports, once they are.
-async fn announced(shop: &Shop) -> String {
+pub(crate) async fn announced(shop: &Shop) -> String {
     let service = shop.until("Service", "cart", "announced", |it| annotation(it, "listen").is_some()).await;
     let ports: Value = serde_json::from_str(annotation(&service, "listen").unwrap()).unwrap();
     ports["80"].to_string()
 }
 
-fn is_taken(service: &Value) -> bool {
+pub(crate) fn is_taken(service: &Value) -> bool {
     service["spec"]["selector"] == json!({(format!("{GROUP}/router")): "router"})
         && annotation(service, "original").is_some()
 }
 
-async fn addresses(shop: &Shop, service: &str) -> Vec<String> {
+pub(crate) async fn addresses(shop: &Shop, service: &str) -> Vec<String> {
     let slices = shop.list("EndpointSlice", &format!("kubernetes.io/service-name={service}")).await;
     let endpoints = slices.iter().flat_map(|it| it["endpoints"].as_array().cloned().unwrap_or_default());
     let mut all: Vec<_> =
@@ -87,10 +87,10 @@ async fn addresses(shop: &Shop, service: &str) -> Vec<String> {
 }
 
 /// What the slices of a Service said, one entry for each change.
-type Seen = Arc<Mutex<Vec<Vec<String>>>>;
+pub(crate) type Seen = Arc<Mutex<Vec<Vec<String>>>>;
 
 /// Notes every set of addresses that the Service ever has.
-fn follow(shop: &Shop) -> (Seen, tokio::task::JoinHandle<()>) {
+pub(crate) fn follow(shop: &Shop) -> (Seen, tokio::task::JoinHandle<()>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (shop, notes) = (shop.clone(), Arc::clone(&seen));
     let task = tokio::spawn(async move {

@@ -8,12 +8,15 @@ use std::{
     time::Duration,
 };
 
+use embedded_kube::faults::Logged;
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::{
     life::with_cart,
     shop::{Shop, forking},
+    trouble::Effect,
     world::World,
 };
 
@@ -35,11 +38,16 @@ fn end_of(sandbox: &serde_json::Value) -> Timestamp {
     sandbox["status"]["scheduledDeleteTime"].as_str().unwrap().parse().unwrap()
 }
 
+fn is_asked(request: &Logged, verb: &str, sandbox: &str) -> bool {
+    let is = request.verb.is_some_and(|it| it.name() == verb);
+    is && request.resource == "sandboxes" && request.name == sandbox
+}
+
 /// How late this process is by itself: a machine that is busy with something else delays us and the measurement alike.
-struct Starved(Arc<AtomicI64>, tokio::task::JoinHandle<()>);
+pub(crate) struct Starved(Arc<AtomicI64>, tokio::task::JoinHandle<()>);
 
 impl Starved {
-    fn watch() -> Self {
+    pub(crate) fn watch() -> Self {
         const TICK: Duration = Duration::from_millis(50);
         let worst = Arc::new(AtomicI64::new(0));
         let seen = Arc::clone(&worst);
@@ -54,7 +62,7 @@ impl Starved {
         Self(worst, watching)
     }
 
-    fn worst(self) -> SignedDuration {
+    pub(crate) fn worst(self) -> SignedDuration {
         self.1.abort();
         SignedDuration::from_millis(self.0.load(Ordering::SeqCst))
     }
@@ -82,10 +90,8 @@ async fn f12_a_sandbox_ends_in_time_and_an_extension_is_never_lost() {
     shop.until_told("short", "Expiring").await;
     assert!(shop.get("Sandbox", "short").await.unwrap()["metadata"].get("deletionTimestamp").is_none());
     shop.until_gone("Sandbox", "short").await;
-    let log = world.kube.requests().all();
-    let is = |it: &&embedded_kube::faults::Logged| {
-        it.resource == "sandboxes" && it.name == "short" && it.verb.is_some_and(|it| it.name() == "delete")
-    };
+    let log = world.requests();
+    let is = |it: &&Logged| is_asked(it, "delete", "short");
     let deleted = log.iter().find(is).unwrap().at.saturating_add(SignedDuration::from_secs(ahead)).unwrap();
     let late = deleted.duration_since(end_of(&short));
     let most = SignedDuration::from_secs(2) + starved.worst();
@@ -93,27 +99,16 @@ async fn f12_a_sandbox_ends_in_time_and_an_extension_is_never_lost() {
     shop.until_told("short", "Expired").await;
 
     // Somebody extends it in the same moment: the delete of what we saw is refused, and it lives.
-    world.kube.faults().add(embedded_kube::faults::Fault::new(
-        |call| {
-            call.agent == crate::account::AGENT
-                && call.is_on("sandboxes.sandbox.capt.x-k8s.io")
-                && call.verb.name() == "delete"
-        },
-        embedded_kube::faults::Effect::Delay(Duration::from_secs(2)),
-    ));
+    let its_end =
+        |method: &Method, path: &str| method == Method::DELETE && path.ends_with("/sandboxes/longer");
+    world.trouble.add(its_end, Effect::Delay(Duration::from_secs(2)), u32::MAX);
     AHEAD.store(
         end_of(&longer).duration_since(terraform_driver::clock::now()).as_secs() + 1,
         Ordering::SeqCst,
     );
     shop.merge("Sandbox", "longer", json!({"metadata": {"labels": {"looked": "at"}}})).await.unwrap();
-    let is_asked = |it: &embedded_kube::faults::Logged| {
-        it.agent == crate::account::AGENT
-            && it.resource == "sandboxes"
-            && it.name == "longer"
-            && it.verb.is_some_and(|it| it.name() == "get")
-    };
-    shop.eventually("it is about to be deleted", async || world.kube.requests().all().iter().any(is_asked))
-        .await;
+    // It says so before it is deleted, which takes its time here.
+    shop.until("Sandbox", "longer", "over", |it| it["status"]["phase"] == "Expired").await;
     shop.merge("Sandbox", "longer", json!({"spec": {"ttl": {"duration": "2h"}}})).await.unwrap();
     let kept = shop
         .until("Sandbox", "longer", "extended", |it| {

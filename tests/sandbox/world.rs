@@ -1,4 +1,4 @@
-//! The embedded Kubernetes API with our kinds, a node, and the controllers of Sandboxes as the account of `deploy/`.
+//! A Kubernetes API with our kinds, a node, and the controllers of Sandboxes as the account of `deploy/`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,17 +11,15 @@ use capt::{
     k8s::{Events, Kube},
     operator::sandboxes::{Crew, outposts},
 };
-use embedded_kube::{
-    auth,
-    cluster::{Builder, EmbeddedKube, Listen},
-    faults::Logged,
-};
+use embedded_kube::faults::Logged;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
     core::GroupVersionKind,
 };
+use sandbox::api::Sandbox;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -31,7 +29,9 @@ use crate::{
     account,
     mortal::{self, Death, Fate},
     node::Node,
+    server::Server,
     shop::Shop,
+    trouble::Trouble,
 };
 
 /// How long a call may take. A busy machine is not what is tested.
@@ -39,8 +39,12 @@ const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Everything that a test needs.
 pub(crate) struct World {
-    pub(crate) kube: EmbeddedKube,
+    pub(crate) server: Server,
     pub(crate) node: Node,
+    /// On the controllers' way to the API server.
+    pub(crate) trouble: Trouble,
+    /// As the controllers are known there.
+    operator: Client,
     /// The domain of preview hosts.
     pub(crate) preview_domain: Option<String>,
     /// The controllers' clock.
@@ -66,18 +70,31 @@ impl World {
 
     /// Without controllers.
     pub(crate) async fn idle() -> Self {
-        Self::with(EmbeddedKube::builder().in_memory()).await
+        let server = Server::start().await;
+        let node = Node::start(server.client("node")).await;
+        Self::with(server, node).await
     }
 
     /// Without controllers, and for other programs too.
-    pub(crate) async fn listening(listen: Listen) -> Self {
-        Self::with(EmbeddedKube::builder().in_memory().listen(listen)).await
+    pub(crate) async fn listening() -> Self {
+        let server = Server::listening(&[]).await;
+        let node = Node::start(server.client("node")).await;
+        Self::with(server, node).await
     }
 
-    async fn with(builder: Builder) -> Self {
+    /// With controllers, and pods that somebody starts at the addresses that they give.
+    pub(crate) async fn with_pods(pods: impl Fn(&Pod) -> String + Send + Sync + 'static) -> Self {
+        let server = Server::start().await;
+        let node = Node::start_with(server.client("node"), pods).await;
+        let mut world = Self::with(server, node).await;
+        world.begin();
+        world
+    }
+
+    async fn with(server: Server, node: Node) -> Self {
         let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
-        let kube = builder.start().await.unwrap();
-        let writer = Kube::new(kube.client()).with_deadline(DEADLINE);
+        let client = server.client("setup");
+        let writer = Kube::new(client.clone()).with_deadline(DEADLINE);
         // Those that the controllers look at, and no others: each costs a moment.
         let control_plane = cluster_crds().into_iter().filter(|it| it.spec.names.kind == "CAPTControlPlane");
         let kinds: Vec<_> = sandbox::api::crds().into_iter().chain(control_plane).collect();
@@ -86,11 +103,19 @@ impl World {
         let missing = writer.established(&names, Duration::from_mins(10)).await.unwrap();
         assert!(missing.is_empty(), "{missing:?}");
         for object in account::objects() {
-            apply(&kube.client(), object).await;
+            apply(&client, object).await;
         }
-        let node = Node::start(kube.client_of(auth::admin(), "node")).await;
-        let home = tempfile::tempdir().unwrap();
-        Self { kube, node, preview_domain: None, clock: terraform_driver::clock::now, running: None, home }
+        until_allowed(server.client_of(account::user(), "setup").await).await;
+        Self {
+            operator: server.client_of(account::user(), account::AGENT).await,
+            server,
+            node,
+            trouble: Trouble::default(),
+            preview_domain: None,
+            clock: terraform_driver::clock::now,
+            running: None,
+            home: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// Starts the controllers.
@@ -100,8 +125,7 @@ impl World {
 
     /// Starts the controllers, which die like this.
     pub(crate) fn begin_until(&mut self, death: Option<Death>) -> Fate {
-        let inner = self.kube.client_of(account::user(), account::AGENT);
-        let (client, fate) = mortal::client(inner, death);
+        let (client, fate) = mortal::client(self.trouble.client(self.operator()), death);
         let kube = Kube::new(client).with_deadline(DEADLINE);
         let events = Events::new(kube.clone(), "capt/sandbox", "test");
         let settings = Settings { preview_domain: self.preview_domain.clone(), ..Settings::default() };
@@ -127,7 +151,7 @@ impl World {
         let Running { stop, work } = self.running.take().unwrap();
         stop.cancel();
         work.await.unwrap();
-        account::judge(&self.kube.requests().all());
+        account::judge(&self.requests());
     }
 
     /// Ends the controllers as a kill would.
@@ -140,12 +164,17 @@ impl World {
     /// A kubeconfig, if it listens.
     pub(crate) fn kubeconfig(&self) -> String {
         let path = self.home.path().join("kubeconfig");
-        std::fs::write(&path, self.kube.kubeconfig().unwrap()).unwrap();
+        std::fs::write(&path, self.server.kubeconfig()).unwrap();
         path.display().to_string()
     }
 
     pub(crate) fn client(&self) -> Client {
-        self.kube.client_of(auth::admin(), "hand")
+        self.server.client("hand")
+    }
+
+    /// A client as the account of `deploy/`.
+    pub(crate) fn operator(&self) -> Client {
+        self.operator.clone()
     }
 
     /// A namespace to work in.
@@ -153,9 +182,18 @@ impl World {
         Shop::open(self.client(), "shop").await
     }
 
+    /// What the controllers asked for.
+    pub(crate) fn requests(&self) -> Vec<Logged> {
+        let mut all = self.server.requests();
+        all.retain(|it| it.agent == account::AGENT);
+        all
+    }
+
     /// What the controllers wrote.
     pub(crate) fn writes(&self) -> Vec<Logged> {
-        self.kube.requests().writes_by(account::AGENT)
+        let mut all = self.requests();
+        all.retain(Logged::is_write);
+        all
     }
 
     /// Waits until the controllers have had nothing to write for a while.
@@ -171,6 +209,18 @@ impl World {
     }
 }
 
+/// Waits until the API server knows of the account's rules: a real one learns of them a moment later.
+async fn until_allowed(client: Client) {
+    let sandboxes: Api<Sandbox> = Api::all(client);
+    for _ in 0..600 {
+        if sandboxes.list(&ListParams::default()).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    sandboxes.list(&ListParams::default()).await.unwrap();
+}
+
 async fn apply(client: &Client, value: Value) {
     let object: DynamicObject = serde_json::from_value(value).unwrap();
     let types = object.types.clone().unwrap();
@@ -184,8 +234,9 @@ async fn apply(client: &Client, value: Value) {
     api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(&object)).await.unwrap();
 }
 
-/// What the controllers log: nothing but errors, unless somebody wants to see more, such as `capt=debug`.
+/// What the controllers log: nothing but errors, unless somebody wants to see more, such as `capt=debug`. Of refused requests
+/// nothing either: a server that comes up is asked until it answers.
 #[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
 fn log_filter() -> String {
-    std::env::var("CAPT_LOG").unwrap_or_else(|_| "error".to_owned())
+    std::env::var("CAPT_LOG").unwrap_or_else(|_| "error,kube_client=off".to_owned())
 }

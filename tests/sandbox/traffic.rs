@@ -1,0 +1,250 @@
+//! Traffic through routers on a Kubernetes API. Pods are servers at their own addresses, which exist in a network namespace of
+//! the test; kube-proxy is played by a client that looks into the `EndpointSlice`s.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use capt::{
+    controllers::{
+        common::{Context, Settings},
+        service,
+    },
+    k8s::{Events, Kube},
+    sandbox::router,
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use sandbox_router::proxy;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::{
+    node::next_address,
+    shop::{GROUP, Shop, name},
+    world::World,
+};
+
+/// A server for every pod, at the pod's address. It answers with the pod's image.
+#[derive(Clone, Default)]
+pub(crate) struct Pods {
+    running: Arc<Mutex<BTreeMap<String, Vec<CancellationToken>>>>,
+}
+
+impl Pods {
+    /// What the node does with a new pod. Routers are started by those who want them.
+    pub(crate) fn starts(self) -> impl Fn(&Pod) -> String + Send + Sync + 'static {
+        move |pod| {
+            let address = next_address();
+            if !pod.labels().contains_key(&format!("{GROUP}/router")) {
+                self.start(&address, pod);
+            }
+            address
+        }
+    }
+
+    fn start(&self, address: &str, pod: &Pod) {
+        let image = pod.spec.as_ref().and_then(|it| it.containers[0].image.clone()).unwrap();
+        let listener = std::net::TcpListener::bind((address, 8080)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let stop = CancellationToken::new();
+        self.running.lock().unwrap().entry(image.clone()).or_default().push(stop.clone());
+        tokio::spawn(answer(TcpListener::from_std(listener).unwrap(), image, stop));
+    }
+
+    /// The processes with this image die.
+    pub(crate) fn kill(&self, image: &str) {
+        self.running.lock().unwrap().remove(image).into_iter().flatten().for_each(|it| it.cancel());
+    }
+}
+
+async fn answer(listener: TcpListener, image: String, stop: CancellationToken) {
+    let all = async {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(stop.clone().run_until_cancelled_owned(converse(stream, image.clone())));
+        }
+    };
+    stop.run_until_cancelled(all).await;
+}
+
+async fn converse(mut stream: TcpStream, image: String) {
+    let mut buffer = [0; 4096];
+    while let Ok(1..) = stream.read(&mut buffer).await {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{image}", image.len());
+        if stream.write_all(head.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Where a Service leads, as kube-proxy sees it.
+pub(crate) async fn ways(shop: &Shop, service: &str) -> Vec<SocketAddr> {
+    let slices = shop.list("EndpointSlice", &format!("kubernetes.io/service-name={service}")).await;
+    let mut all = Vec::new();
+    for slice in &slices {
+        let port = slice["ports"][0]["port"].as_u64().unwrap_or_default();
+        for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
+            if endpoint["conditions"]["ready"] != json!(false) {
+                let ip: IpAddr = endpoint["addresses"][0].as_str().unwrap().parse().unwrap();
+                all.push(SocketAddr::new(ip, u16::try_from(port).unwrap()));
+            }
+        }
+    }
+    all
+}
+
+/// Who answers a request to a Service, with this key.
+pub(crate) async fn ask(
+    shop: &Shop,
+    service: &str,
+    key: Option<&str>,
+    turn: usize,
+) -> Result<String, String> {
+    let all = ways(shop, service).await;
+    let to = *all.get(turn % all.len().max(1)).ok_or("the Service has no endpoint")?;
+    send(to, &key.map(|key| format!("baggage: sd-routing-key={key}\r\n")).unwrap_or_default()).await
+}
+
+/// Who answers a request with these headers.
+pub(crate) async fn send(to: SocketAddr, headers: &str) -> Result<String, String> {
+    let words = |error: std::io::Error| format!("{to}: {error}");
+    let mut stream = TcpStream::connect(to).await.map_err(words)?;
+    let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{headers}connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.map_err(words)?;
+    let mut said = String::new();
+    // A pod of ours keeps its connections.
+    let mut buffer = [0; 4096];
+    while !said.contains("\r\n\r\n") || said.ends_with("\r\n\r\n") {
+        let read = stream.read(&mut buffer).await.map_err(words)?;
+        if read == 0 {
+            break;
+        }
+        said.push_str(&String::from_utf8_lossy(&buffer[..read]));
+    }
+    match said.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        _ => Err(format!("{to}: {said:?}")),
+    }
+}
+
+/// Callers without a key.
+pub(crate) struct Load {
+    over: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    failures: Arc<Mutex<Vec<String>>>,
+    callers: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    pub(crate) fn start(shop: &Shop) -> Self {
+        let (over, asked, failures) = (Arc::default(), Arc::default(), Arc::default());
+        let mut load = Self { over, asked, failures, callers: Vec::new() };
+        for at in 0..2 {
+            let (shop, over) = (shop.clone(), Arc::clone(&load.over));
+            let (asked, failures) = (Arc::clone(&load.asked), Arc::clone(&load.failures));
+            load.callers.push(tokio::spawn(async move {
+                let mut turn = at;
+                while !over.load(Ordering::SeqCst) {
+                    turn += 1;
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    match ask(&shop, "cart", None, turn).await {
+                        Ok(said) if said == "repo/cart:v1" => {}
+                        other => failures.lock().unwrap().push(format!("{other:?}")),
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            }));
+        }
+        load
+    }
+
+    pub(crate) async fn end(self) {
+        self.over.store(true, Ordering::SeqCst);
+        for caller in self.callers {
+            caller.await.unwrap();
+        }
+        let (asked, failures) = (self.asked.load(Ordering::SeqCst), self.failures.lock().unwrap());
+        assert!(failures.is_empty(), "{} of {asked} failed, the first: {}", failures.len(), failures[0]);
+        assert!(asked > 100, "only {asked} requests");
+    }
+}
+
+/// A router of a pod, in this process.
+pub(crate) struct Router {
+    pub(crate) stop: CancellationToken,
+    pub(crate) task: JoinHandle<anyhow::Result<()>>,
+}
+
+pub(crate) fn router(client: kube::Client, pod: &Value) -> Router {
+    let address: IpAddr = pod["status"]["podIP"].as_str().unwrap().parse().unwrap();
+    let any = |port: u16| Some(SocketAddr::new(address, port));
+    let settings = router::Settings {
+        namespace: "shop".to_owned(),
+        name: name(pod).to_owned(),
+        uid: pod["metadata"]["uid"].as_str().map(str::to_owned),
+        address: Some(address),
+        domain: None,
+        tunnel: any(8446),
+        linger: Duration::from_secs(2),
+        proxy: proxy::Settings { address, front: any(8080), admin: any(8081), ..proxy::Settings::default() },
+    };
+    let stop = CancellationToken::new();
+    Router { task: tokio::spawn(router::run(Kube::new(client), settings, stop.clone())), stop }
+}
+
+/// The controller of Services, as the account of `deploy/`.
+pub(crate) fn services(world: &World) -> DropGuard {
+    let kube = Kube::new(world.operator());
+    let events = Events::new(kube.clone(), "capt/service", "test");
+    let common = Context::new(kube, Settings::default(), events, "v1beta2");
+    let stop = CancellationToken::new();
+    tokio::spawn(service::run(Arc::new(service::Context::new(Arc::new(common))), stop.clone()));
+    stop.drop_guard()
+}
+
+pub(crate) async fn enable(shop: &Shop, service: &str, value: Value) {
+    let patch = json!({"metadata": {"annotations": {(format!("{GROUP}/routing")): value}}});
+    shop.merge("Service", service, patch).await.unwrap();
+}
+
+/// What the kubelet says of a pod's probe; waits until the Service's endpoints know.
+pub(crate) async fn set_ready(shop: &Shop, pod: &Value, is: bool) {
+    let status = if is { "True" } else { "False" };
+    shop.set_status("Pod", name(pod), json!({"conditions": [{"type": "Ready", "status": status}]})).await;
+    let ip = &pod["status"]["podIP"];
+    shop.eventually("the endpoints know", async || {
+        let service = shop.get("Service", "cart").await.unwrap();
+        if !is_taken(&service) {
+            return true;
+        }
+        let slices = shop.list("EndpointSlice", "kubernetes.io/service-name=cart").await;
+        let mut endpoints = slices.iter().flat_map(|it| it["endpoints"].as_array().into_iter().flatten());
+        endpoints.any(|it| &it["addresses"][0] == ip && it["conditions"]["ready"] != json!(false)) == is
+    })
+    .await;
+}
+
+/// What the probe of a router says.
+pub(crate) async fn is_ready(admin: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(admin).await else { return false };
+    let head = "GET /readyz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let mut said = String::new();
+    stream.write_all(head.as_bytes()).await.is_ok()
+        && stream.read_to_string(&mut said).await.is_ok()
+        && said.starts_with("HTTP/1.1 200 ")
+}
+
+pub(crate) fn is_taken(service: &Value) -> bool {
+    service["spec"]["selector"].get(format!("{GROUP}/router")).is_some()
+}

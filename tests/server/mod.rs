@@ -1,0 +1,109 @@
+//! A Kubernetes API for tests: embedded-kube in this process, or with `CAPT_TEST_KUBE=real` a control plane of processes, one for
+//! each test. What a test does is the same on both, and a difference is a bug of the embedded one.
+
+#![allow(dead_code, reason = "several test targets share this module, and none uses all of it")]
+
+mod audit;
+mod real;
+
+use embedded_kube::{
+    auth,
+    cluster::{Builder, EmbeddedKube, Listen},
+    faults::Logged,
+    request::User,
+};
+use kube::Client;
+use serde_json::{Value, json};
+
+use self::real::Real;
+
+/// One of them; it ends when it is dropped.
+pub(crate) enum Server {
+    Embedded(EmbeddedKube),
+    Real(Box<Real>),
+}
+
+/// Whether tests run on a real control plane.
+#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
+pub(crate) fn is_real() -> bool {
+    match std::env::var("CAPT_TEST_KUBE").as_deref() {
+        Ok("real") => true,
+        Ok("" | "embedded") | Err(_) => false,
+        Ok(other) => panic!("CAPT_TEST_KUBE is embedded or real, not {other}"),
+    }
+}
+
+impl Server {
+    /// For this process.
+    pub(crate) async fn start() -> Self {
+        Self::begin(EmbeddedKube::builder().in_memory(), &[]).await
+    }
+
+    /// For other processes too, and with users: `token-of-ann` is the token of ann.
+    pub(crate) async fn listening(users: &[(&str, &str)]) -> Self {
+        let mut builder = EmbeddedKube::builder().in_memory().listen(Listen::loopback());
+        for (name, user) in users {
+            builder = builder.token(token(name), User { name: (*user).to_owned(), ..User::default() });
+        }
+        Self::begin(builder, users).await
+    }
+
+    async fn begin(embedded: Builder, users: &[(&str, &str)]) -> Self {
+        if is_real() {
+            Self::Real(Box::new(Real::start(users).await))
+        } else {
+            Self::Embedded(embedded.start().await.unwrap())
+        }
+    }
+
+    /// A client as an administrator, who calls itself this.
+    pub(crate) fn client(&self, agent: &str) -> Client {
+        match self {
+            Self::Embedded(kube) => kube.client_of(auth::admin(), agent),
+            Self::Real(real) => real.client(agent),
+        }
+    }
+
+    /// A client as a service account, which has to be there.
+    pub(crate) async fn client_of(&self, account: User, agent: &str) -> Client {
+        match self {
+            Self::Embedded(kube) => kube.client_of(account, agent),
+            Self::Real(real) => real.client_of(&account.name, agent).await,
+        }
+    }
+
+    /// What the accounts of `capt-system` asked for, and on the embedded one everybody else, oldest first.
+    pub(crate) fn requests(&self) -> Vec<Logged> {
+        match self {
+            Self::Embedded(kube) => kube.requests().all(),
+            Self::Real(real) => real.requests(),
+        }
+    }
+
+    /// The administrator's kubeconfig, if it listens; a real one always does.
+    pub(crate) fn kubeconfig(&self) -> String {
+        match self {
+            Self::Embedded(kube) => kube.kubeconfig().unwrap().to_owned(),
+            Self::Real(real) => real.kubeconfig(),
+        }
+    }
+
+    /// The kubeconfig of one of the users.
+    pub(crate) fn kubeconfig_of(&self, name: &str) -> String {
+        let mut config: Value = serde_saphyr::from_str(&self.kubeconfig()).unwrap();
+        config["users"][0]["user"] = json!({ "token": token(name) });
+        config.to_string()
+    }
+
+    /// Ends it, so that nobody is answered any more.
+    pub(crate) async fn stop(self) {
+        match self {
+            Self::Embedded(kube) => kube.stop().await,
+            Self::Real(real) => drop(real),
+        }
+    }
+}
+
+fn token(name: &str) -> String {
+    format!("token-of-{name}")
+}
