@@ -17,22 +17,17 @@ use crate::{
     node::Node,
     router::Router,
     say,
-    shop::{GROUP, Shop, said},
+    shop::{GROUP, Shop},
 };
 
 /// The services that are forked.
 pub(crate) const SERVICES: [&str; 3] = ["cart", "web", "pay"];
-/// Namespaces; the routers are in the first one. All Sandboxes in one would make the embedded API server's own controllers the
-/// thing that is measured: each of their looks reads a whole namespace.
-const NAMESPACES: usize = 10;
 /// How long a thousand Sandboxes may take.
 const PATIENCE: Duration = Duration::from_mins(30);
 
 pub(crate) struct Town {
     pub(crate) fleet: Fleet,
     pub(crate) shop: Shop,
-    /// The other namespaces.
-    around: Vec<Shop>,
     pub(crate) diary: Diary,
     pub(crate) routers: Vec<Router>,
     _node: Node,
@@ -53,14 +48,6 @@ impl Town {
         for service in SERVICES {
             shop.service(service).await;
         }
-        let mut around = Vec::new();
-        for number in 1..NAMESPACES {
-            let other = Shop::open(shop.client.clone(), &format!("shop-{number}")).await;
-            for service in SERVICES {
-                other.service(service).await;
-            }
-            around.push(other);
-        }
         let mut routers = Vec::new();
         for (pod, last) in pods_of_routers(&shop).await?.iter().zip(2..) {
             let at = IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
@@ -72,7 +59,7 @@ impl Town {
             let is_taken = |it: &Value| it["spec"]["selector"].get(format!("{GROUP}/router")).is_some();
             shop.until("Service", service, "taken over", is_taken).await;
         }
-        Ok(Self { fleet, shop, around, diary, routers, _node: node, _dir: dir })
+        Ok(Self { fleet, shop, diary, routers, _node: node, _dir: dir })
     }
 
     /// Asks for so many Sandboxes, and waits until all are ready.
@@ -80,17 +67,11 @@ impl Town {
         say(&format!("making {sandboxes} sandboxes"));
         let (begun, mut told) = (Instant::now(), 0);
         for number in 0..sandboxes {
-            let place = (number % NAMESPACES).checked_sub(1).map_or(&self.shop, |it| &self.around[it]);
-            place.fork(&format!("pr-{number}"), SERVICES[number / NAMESPACES % SERVICES.len()]).await;
+            self.shop.fork(&format!("pr-{number}"), SERVICES[number % SERVICES.len()]).await;
         }
         say(&format!("  all are asked for after {} s", begun.elapsed().as_secs()));
         loop {
-            let mut ready = self.diary.count(Seen::Ready);
-            for other in &self.around {
-                // No router is there, so this is as far as they come.
-                let all = other.list("Sandbox", "").await;
-                ready += all.iter().filter(|it| said(it, "ForksReady").0 == "True").count();
-            }
+            let ready = self.diary.count(Seen::Ready);
             if ready >= sandboxes {
                 break;
             }

@@ -17,17 +17,7 @@ async fn open(world: Arc<World>, namespace: &'static str) -> (Shop, Node) {
     let client = place.world.admin.clone();
     let node = Node::start_in(client.clone(), namespace).await;
     let shop = Shop { client, namespace: namespace.to_owned() };
-    shop.service("cart").await;
-    let is_settled = |it: &Value| {
-        it["status"]["availableReplicas"] == 2 && said(it, "Progressing").1 == "NewReplicaSetAvailable"
-    };
-    shop.until("Deployment", "cart", "available", is_settled).await;
-    // Another controller tells where the pods are, a moment later.
-    shop.eventually("both pods are told of", async || {
-        let slices = shop.list("EndpointSlice", "kubernetes.io/service-name=cart").await;
-        slices.iter().filter_map(|it| it["endpoints"].as_array()).flatten().count() == 2
-    })
-    .await;
+    shop.settled_service("cart").await;
     (shop, node)
 }
 

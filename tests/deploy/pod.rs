@@ -36,24 +36,31 @@ fn terraform_has_time_to_stop() {
 }
 
 #[test]
-fn the_pod_keeps_to_the_restricted_standard() {
-    for overlay in RUNNING {
+fn f16_the_pods_keep_to_the_restricted_standard_and_need_nothing_of_their_host() {
+    for overlay in RUNNING.into_iter().chain(["router"]) {
         let deployment = deployment(overlay);
         let pod = &deployment["spec"]["template"]["spec"];
-        let inner = &pod["containers"][0]["securityContext"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
         assert_eq!(pod["securityContext"]["runAsUser"], 65532);
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
-        assert_eq!(inner["readOnlyRootFilesystem"], true);
-        assert_eq!(inner["allowPrivilegeEscalation"], false);
-        assert_eq!(inner["capabilities"]["drop"], serde_json::json!(["ALL"]));
-        assert!(inner["capabilities"].get("add").is_none());
+        let list = |of: &str| pod[of].as_array().cloned().unwrap_or_default();
+        for container in list("containers").iter().chain(&list("initContainers")) {
+            let inner = &container["securityContext"];
+            assert_eq!(inner["readOnlyRootFilesystem"], true);
+            assert_eq!(inner["allowPrivilegeEscalation"], false);
+            assert_eq!(inner["capabilities"]["drop"], serde_json::json!(["ALL"]));
+            assert!(inner["capabilities"].get("add").is_none() && inner.get("privileged").is_none());
+            let ports = container["ports"].as_array().cloned().unwrap_or_default();
+            assert!(ports.iter().all(|it| it.get("hostPort").is_none()), "{overlay}: {ports:?}");
+        }
         for way_out in ["hostNetwork", "hostPID", "hostIPC"] {
-            assert!(pod.get(way_out).is_none(), "{way_out}");
+            assert!(pod.get(way_out).is_none(), "{overlay}: {way_out}");
         }
-        for volume in pod["volumes"].as_array().unwrap() {
-            assert!(volume.get("hostPath").is_none(), "{volume}");
+        for volume in list("volumes") {
+            assert!(volume.get("hostPath").is_none(), "{overlay}: {volume}");
         }
+        let is_on_every_node = |it: &Value| it["kind"] == "DaemonSet";
+        assert!(!rendered(overlay).iter().any(is_on_every_node), "{overlay}");
     }
     for object in OVERLAYS.iter().flat_map(|overlay| rendered(overlay)) {
         if object["kind"] == "Namespace" {

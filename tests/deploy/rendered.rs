@@ -13,6 +13,9 @@ use serde_json::Value;
 pub(crate) const OVERLAYS: [&str; 5] =
     ["base", "webhook", "standalone", "clusterctl/infrastructure", "clusterctl/control-plane"];
 
+/// And what is applied in each namespace with sandboxes.
+const ROUTER: &str = "router";
+
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -23,8 +26,9 @@ pub(crate) fn file(path: &str) -> String {
 
 /// The objects of one directory below `deploy/`. Rendered once: kubectl takes its time.
 pub(crate) fn rendered(overlay: &str) -> Vec<Value> {
-    static DONE: [OnceLock<Vec<Value>>; OVERLAYS.len()] = [const { OnceLock::new() }; OVERLAYS.len()];
-    let index = OVERLAYS.iter().position(|it| *it == overlay).expect("one of the overlays");
+    static DONE: [OnceLock<Vec<Value>>; OVERLAYS.len() + 1] = [const { OnceLock::new() }; OVERLAYS.len() + 1];
+    let mut all = OVERLAYS.iter().chain([&ROUTER]);
+    let index = all.position(|it| *it == overlay).expect("one of the overlays");
     DONE[index].get_or_init(|| render(overlay)).clone()
 }
 

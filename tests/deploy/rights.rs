@@ -115,7 +115,7 @@ fn sandboxes_get_exactly_what_is_done_for_them() {
     exactly(&rules, SANDBOX, "sandboxes", &["get", "list", "watch", "patch", "delete"]);
     exactly(&rules, SANDBOX, "sandboxes/status", &["patch"]);
     exactly(&rules, SANDBOX, "sandboxes/finalizers", &["update"]);
-    exactly(&rules, SANDBOX, "localworkloads", &["list", "watch", "create", "patch", "delete"]);
+    exactly(&rules, SANDBOX, "localworkloads", &["get", "list", "watch", "create", "patch", "delete"]);
     let made = ["get", "list", "watch", "create", "patch", "delete"];
     exactly(&rules, "apps", "deployments", &made);
     exactly(&rules, "apps", "deployments/status", &[]);
