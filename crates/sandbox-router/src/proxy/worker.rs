@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{connection, origin::Origin, pool::Pool, settings::Settings};
+use super::{connection, origin::Origin, plain::Buffers, pool::Pool, settings::Settings};
 use crate::{locals::Locals, table::Table};
 
 /// How many requests wait for sessions that are on their way from one router to another.
@@ -62,6 +62,7 @@ impl Shared {
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) pool: Arc<Pool>,
+    pub(super) buffers: Buffers,
 }
 
 /// What a worker is told.
