@@ -10,7 +10,7 @@ mod tests;
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode;
 
 use self::list::members;
@@ -62,8 +62,20 @@ pub struct Places {
     pub queries: Vec<String>,
 }
 
+/// Headers of a request, however they are kept.
+pub trait Lines {
+    /// The values of a header in their order. Its name is in lower case.
+    fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]>;
+}
+
+impl Lines for HeaderMap {
+    fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        self.get_all(name).iter().map(HeaderValue::as_bytes)
+    }
+}
+
 /// The key of a request.
-pub fn find<'a>(headers: &'a HeaderMap, uri: &'a Uri, places: &Places) -> Option<Found<'a>> {
+pub fn find<'a>(headers: &'a impl Lines, asked: Option<&'a str>, places: &Places) -> Option<Found<'a>> {
     member(headers, "baggage", decoded)
         .map(|key| Found { key, source: Source::Baggage })
         .or_else(|| {
@@ -71,14 +83,14 @@ pub fn find<'a>(headers: &'a HeaderMap, uri: &'a Uri, places: &Places) -> Option
             Some(Found { key, source: Source::Tracestate })
         })
         .or_else(|| {
-            let key = OLDER.iter().find_map(|name| whole(&headers.get_all(*name)))?;
+            let key = OLDER.iter().find_map(|name| whole(headers.lines(name)))?;
             Some(Found { key, source: Source::Older })
         })
         .or_else(|| {
-            let key = places.headers.iter().find_map(|name| whole(&headers.get_all(name)))?;
+            let key = places.headers.iter().find_map(|name| whole(headers.lines(name.as_str())))?;
             Some(Found { key, source: Source::Custom })
         })
-        .or_else(|| Some(Found { key: query(uri.query()?, &places.queries)?, source: Source::Query }))
+        .or_else(|| Some(Found { key: query(asked?, &places.queries)?, source: Source::Query }))
 }
 
 /// Whether a text can be a key: a label of a host name, because it is one in preview addresses.
@@ -92,13 +104,12 @@ pub fn is_key(text: &str) -> bool {
 
 /// The first member of a header that carries a key. Several lines are one list.
 fn member<'a>(
-    headers: &'a HeaderMap,
+    headers: &'a impl Lines,
     name: &str,
     meaning: impl Fn(&'a str) -> Option<Cow<'a, str>>,
 ) -> Option<Cow<'a, str>> {
     let mut left = SCANNED;
-    for line in headers.get_all(name) {
-        let line = line.as_bytes();
+    for line in headers.lines(name) {
         let seen = &line[..line.len().min(left)];
         // A member that ends where we stop is a whole one.
         let whole = line.get(left).is_none_or(|next| *next == b',');
@@ -118,8 +129,8 @@ fn decoded(value: &str) -> Option<Cow<'_, str>> {
 }
 
 /// The first line of a header that is a key.
-fn whole<'a>(lines: &http::header::GetAll<'a, HeaderValue>) -> Option<Cow<'a, str>> {
-    let texts = lines.iter().filter_map(|line| std::str::from_utf8(line.as_bytes()).ok());
+fn whole<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, str>> {
+    let texts = lines.filter_map(|line| std::str::from_utf8(line).ok());
     texts.map(|text| text.trim_matches([' ', '\t'])).find(|text| is_key(text)).map(Cow::Borrowed)
 }
 

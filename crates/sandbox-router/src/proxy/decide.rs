@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use http::{HeaderMap, Uri};
 
 use crate::{
-    key::{self, Source},
+    key::{self, Lines, Source},
     table::{Backend, Key, Route, Table, Target},
 };
 
@@ -30,27 +30,36 @@ pub(super) enum To {
 }
 
 /// The parts of a request that decide.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) headers: &'a HeaderMap,
-    pub(super) uri: &'a Uri,
+#[derive(Debug)]
+pub(super) struct Asked<'a, H = HeaderMap> {
+    pub(super) headers: &'a H,
+    /// The host of an address that has one.
+    pub(super) authority: Option<&'a str>,
+    /// What stands behind the question mark.
+    pub(super) query: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
+    pub(super) fn of(headers: &'a HeaderMap, uri: &'a Uri) -> Self {
+        Self { headers, authority: uri.authority().map(http::uri::Authority::as_str), query: uri.query() }
+    }
+}
+
+impl<'a, H: Lines> Asked<'a, H> {
     /// The name that the caller used.
-    pub(super) fn host(self) -> Option<&'a str> {
-        let header = || self.headers.get(http::header::HOST)?.to_str().ok();
-        self.uri.authority().map(http::uri::Authority::as_str).or_else(header)
+    pub(super) fn host(&self) -> Option<&'a str> {
+        let header = || std::str::from_utf8(self.headers.lines("host").next()?).ok();
+        self.authority.or_else(header)
     }
 }
 
 /// The key of a request, and its place. A preview's host is the last place that is looked at.
 pub(super) fn key_of<'a>(
-    asked: Asked<'a>,
+    asked: &Asked<'a, impl Lines>,
     table: &'a Table,
     route: &Route,
 ) -> Option<(Cow<'a, str>, Source)> {
-    if let Some(found) = key::find(asked.headers, asked.uri, route.places()) {
+    if let Some(found) = key::find(asked.headers, asked.query, route.places()) {
         return Some((found.key, found.source));
     }
     let (preview, to) = table.preview(asked.host()?)?;
@@ -59,7 +68,7 @@ pub(super) fn key_of<'a>(
 }
 
 /// Who answers a request that came in for a route.
-pub(super) fn decide(asked: Asked<'_>, table: &Table, route: &Route) -> Decision {
+pub(super) fn decide(asked: &Asked<'_, impl Lines>, table: &Table, route: &Route) -> Decision {
     let Some((key, source)) = key_of(asked, table, route) else {
         return Decision { to: To::Baseline(Arc::clone(route.baseline())), inject: None, unknown: false };
     };

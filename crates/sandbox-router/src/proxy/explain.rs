@@ -39,10 +39,10 @@ pub(super) fn explain(table: &Table, query: &str) -> Result<Value, String> {
         let (Ok(name), Ok(value)) = parsed else { return Err(format!("{name:?} cannot be a header")) };
         headers.append(name, value);
     }
-    Ok(decision(table, route, Asked { headers: &headers, uri: &uri }))
+    Ok(decision(table, route, &Asked::of(&headers, &uri)))
 }
 
-fn decision(table: &Table, route: &Route, asked: Asked<'_>) -> Value {
+fn decision(table: &Table, route: &Route, asked: &Asked<'_>) -> Value {
     let found = key_of(asked, table, route);
     let (target, why) = match &found {
         None => (None, "no place of the request has a key: the baseline answers".to_owned()),

@@ -57,7 +57,7 @@ pub(super) async fn forward(
         }
     };
     let Place { route, is_leaving } = route;
-    let decision = decide(Asked { headers: request.headers(), uri: request.uri() }, &table, &route);
+    let decision = decide(&Asked::of(request.headers(), request.uri()), &table, &route);
     drop(table);
     let (kind, name) = named(&decision.to);
     let visit = Visit::new(Arc::clone(&route), kind, since, caller.notes.clone());
@@ -102,7 +102,7 @@ fn find(caller: &Caller, table: &Arc<Table>, request: &Request<Body>) -> Result<
         let message = "the router is no proxy that could be asked for tunnels";
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "connect", message));
     }
-    caller.origin.place(table, Asked { headers: request.headers(), uri: request.uri() })
+    caller.origin.place(table, &Asked::of(request.headers(), request.uri()))
 }
 
 fn named(to: &To) -> (Kind, HeaderValue) {

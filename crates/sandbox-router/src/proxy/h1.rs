@@ -1,4 +1,4 @@
-//! Connections that speak HTTP/1.
+//! Connections that speak HTTP/1. Plain requests go a short way ([`plain`]), and others that of hyper.
 //!
 //! Between two requests a connection is parked: what HTTP needs (two buffers above all) is given back, and a thousand idle
 //! callers cost little. They are parked soon, because buffers that were held at the same time leave holes in the heap when
@@ -14,11 +14,13 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use socket2::SockRef;
 use tokio::{net::TcpStream, time::Instant};
 
 use super::{
     forward::{Caller, forward},
     io::{Io, Notes, Unread},
+    plain,
     settings::Limits,
     upgrade,
 };
@@ -35,8 +37,10 @@ pub(super) async fn serve(first: Bytes, stream: TcpStream, mut caller: Caller) {
     caller.notes = Some(Arc::clone(&notes));
     let caller = Arc::new(caller);
     let builder = builder(&caller.worker.shared.settings.limits);
-    let mut io = Io::noted(first, stream, &notes);
+    let mut next = (first, stream);
     loop {
+        let plain::End::Other(bytes, stream) = plain::serve(next.0, next.1, &caller).await else { return };
+        let io = Io::noted(bytes, stream, &notes);
         // In a box, which is given back while the connection is parked.
         match Box::pin(requests(io, &caller, &notes, &builder)).await {
             End::Closed => return,
@@ -47,10 +51,7 @@ pub(super) async fn serve(first: Bytes, stream: TcpStream, mut caller: Caller) {
                 }
                 return;
             }
-            End::Parked(bytes, stream) => match parked(bytes, stream, &caller).await {
-                Some((bytes, stream)) => io = Io::noted(bytes, stream, &notes),
-                None => return,
-            },
+            End::Parked(bytes, stream) => next = (bytes, stream),
         }
     }
 }
@@ -86,6 +87,7 @@ async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &ht
             async move { forward(&caller, &mut request).await }
         })
     };
+    let wire = io.wire();
     let mut connection = builder.serve_connection(TokioIo::new(io), answer);
     let mut look = pin!(tokio::time::sleep(LOOK));
     let mut leave = pin!(caller.worker.shared.leave.cancelled());
@@ -108,6 +110,10 @@ async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &ht
             }
             () = look.as_mut() => {
                 look.as_mut().reset(Instant::now() + LOOK);
+                // A caller that may be done with sending is not listened to while it waits.
+                if !notes.is_answered() && wire.as_ref().is_ok_and(is_torn) {
+                    return End::Closed;
+                }
                 match seen.look(notes, &caller.worker.shared.settings.limits, is_leaving) {
                     Verdict::Stay => {}
                     Verdict::Close => return End::Closed,
@@ -120,6 +126,14 @@ async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &ht
             }
         }
     }
+}
+
+/// Whether a connection was torn off by its caller: nobody waits for an answer.
+pub(super) fn is_torn<'a, S>(wire: &'a S) -> bool
+where
+    SockRef<'a>: From<&'a S>,
+{
+    !matches!(SockRef::from(wire).take_error(), Ok(None))
 }
 
 /// The body of a request. One that is empty needs no notes.
@@ -183,19 +197,4 @@ fn together(first: Bytes, then: Bytes) -> Bytes {
         (_, true) => first,
         _ => [first, then].concat().into(),
     }
-}
-
-/// Waits for the next request.
-async fn parked(bytes: Bytes, stream: TcpStream, caller: &Caller) -> Option<(Bytes, TcpStream)> {
-    if bytes.is_empty() {
-        tokio::select! {
-            readable = stream.readable() => readable.ok()?,
-            () = caller.worker.shared.leave.cancelled() => {
-                // It may have been used a moment ago, and be used again.
-                tokio::time::timeout(QUIET, stream.readable()).await.ok()?.ok()?;
-            }
-            () = tokio::time::sleep(caller.worker.shared.settings.limits.idle) => return None,
-        }
-    }
-    Some((bytes, stream))
 }

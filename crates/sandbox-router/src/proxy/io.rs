@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::{AsFd, OwnedFd},
     pin::Pin,
     sync::{
         Arc,
@@ -117,6 +118,11 @@ impl Io {
             notes.note_read();
         }
         Self { before, stream, notes: Some(Arc::clone(notes)) }
+    }
+
+    /// The same connection, to ask the kernel about it while somebody else has this one.
+    pub(super) fn wire(&self) -> io::Result<OwnedFd> {
+        self.stream.as_fd().try_clone_to_owned()
     }
 
     /// The connection, and what nobody has read of what was read.

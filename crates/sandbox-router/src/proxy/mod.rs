@@ -18,6 +18,7 @@ mod io;
 mod local;
 mod metrics;
 mod origin;
+mod plain;
 mod pool;
 mod settings;
 mod sniff;
@@ -46,6 +47,7 @@ use tokio::{
 pub use self::settings::{Limits, Settings};
 use self::{
     admin::Health,
+    plain::Buffers,
     pool::Pool,
     worker::{Shared, Told, Worker},
 };
@@ -142,7 +144,7 @@ impl Proxy {
     ) -> Result<(), StartError> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Worker)?;
-        let worker = Arc::new(Worker { shared: Arc::clone(&self.shared), pool });
+        let worker = Arc::new(Worker { shared: Arc::clone(&self.shared), pool, buffers: Buffers::default() });
         let (tell, told) = mpsc::channel(16);
         let work = move || {
             runtime.block_on(async move {

@@ -6,7 +6,10 @@ use arc_swap::ArcSwap;
 use http::StatusCode;
 
 use super::{answer::Refusal, decide::Asked};
-use crate::table::{Route, ServicePort, Table};
+use crate::{
+    key::Lines,
+    table::{Route, ServicePort, Table},
+};
 
 /// Where a connection came in.
 #[derive(Debug)]
@@ -64,7 +67,7 @@ impl Origin {
     }
 
     /// The route of a request.
-    pub(super) fn place(&self, table: &Table, asked: Asked<'_>) -> Result<Place, Refusal> {
+    pub(super) fn place(&self, table: &Table, asked: &Asked<'_, impl Lines>) -> Result<Place, Refusal> {
         match self {
             Self::Port { port, last } => match table.at(*port) {
                 Some(route) if route.service() == last.load().service() => {

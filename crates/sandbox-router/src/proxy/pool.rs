@@ -12,6 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{Context, Waker},
     time::Duration,
 };
 
@@ -95,6 +96,8 @@ pub(super) struct Pool {
 struct State {
     /// Each with the look after which it came back.
     single: HashMap<SocketAddr, Vec<(Single, u32)>>,
+    /// The same, of connections for plain requests.
+    plain: HashMap<SocketAddr, Vec<(TcpStream, u32)>>,
     shared: HashMap<SocketAddr, Vec<Shared>>,
     /// Those that some route has.
     known: HashSet<SocketAddr>,
@@ -160,6 +163,33 @@ impl Pool {
             }
         }
         None
+    }
+
+    /// An idle connection for plain requests that seems to live.
+    pub(super) fn idle_plain(&self, to: SocketAddr) -> Option<TcpStream> {
+        let mut state = self.state.lock();
+        let looks = state.looks;
+        let all = state.plain.get_mut(&to)?;
+        while let Some((stream, since)) = all.pop() {
+            if is_quiet(&stream) && looks.wrapping_sub(since) <= IDLE {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    /// The answer to a plain request was read to the end.
+    pub(super) fn keep_plain(&self, to: SocketAddr, stream: TcpStream) {
+        let mut state = self.state.lock();
+        if state.known.contains(&to) {
+            let looks = state.looks;
+            state.plain.entry(to).or_default().push((stream, looks));
+        }
+    }
+
+    /// A new connection to a pod.
+    pub(super) async fn dial(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        self.dial.pod(to).await
     }
 
     /// A new connection of HTTP/1.1.
@@ -251,6 +281,10 @@ impl Pool {
             all.retain(|(sender, since)| !sender.is_closed() && looks.wrapping_sub(*since) <= IDLE);
             !all.is_empty()
         });
+        state.plain.retain(|_, all| {
+            all.retain(|(stream, since)| is_quiet(stream) && looks.wrapping_sub(*since) <= IDLE);
+            !all.is_empty()
+        });
         state.shared.retain(|_, all| {
             all.retain(|it| {
                 let is_used = it.usage.streams.load(Ordering::Relaxed) > 0;
@@ -265,6 +299,7 @@ impl Pool {
         let mut state = self.state.lock();
         self.opening.lock().retain(|to, _| known.contains(to));
         state.single.retain(|to, _| known.contains(to));
+        state.plain.retain(|to, _| known.contains(to));
         state.shared.retain(|to, _| known.contains(to));
         state.known = known;
     }
@@ -272,7 +307,13 @@ impl Pool {
     /// Idle connections of HTTP/1.1, and connections of HTTP/2.
     pub(super) fn sizes(&self) -> (usize, usize) {
         let state = self.state.lock();
-        let (single, shared) = (state.single.values(), state.shared.values());
-        (single.map(Vec::len).sum(), shared.map(Vec::len).sum())
+        let single: usize = state.single.values().map(Vec::len).sum();
+        let plain: usize = state.plain.values().map(Vec::len).sum();
+        (single + plain, state.shared.values().map(Vec::len).sum())
     }
+}
+
+/// Whether an idle connection has nothing to say: neither that it is closed, nor something that nobody asked for.
+fn is_quiet(stream: &TcpStream) -> bool {
+    stream.poll_read_ready(&mut Context::from_waker(Waker::noop())).is_pending()
 }

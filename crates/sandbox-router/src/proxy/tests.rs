@@ -58,7 +58,7 @@ fn table() -> Table {
 fn decided(lines: &[(&'static str, &str)]) -> Decision {
     let (table, uri) = (table(), Uri::from_static("/"));
     let route = table.named("cart.shop").unwrap();
-    decide(Asked { headers: &headers(lines), uri: &uri }, &table, route)
+    decide(&Asked::of(&headers(lines), &uri), &table, route)
 }
 
 #[rstest]

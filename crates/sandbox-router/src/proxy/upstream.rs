@@ -49,7 +49,8 @@ pub(super) async fn send(
     Err(nobody(last).into())
 }
 
-fn nobody(last: Option<io::Error>) -> Refusal {
+/// No pod took a request; the last one said why.
+pub(super) fn nobody(last: Option<io::Error>) -> Refusal {
     match last {
         None => Refusal::unavailable("no-endpoints", "no pod is ready to answer this request"),
         Some(error) => Refusal::unavailable(
@@ -73,7 +74,7 @@ async fn lend(worker: &Worker, to: SocketAddr, request: &mut Request<Body>) -> A
     // Every idle connection may be dead; a new one is not.
     while let Some(mut sender) = worker.pool.idle(to) {
         match sender.try_send_request(take(request)).await {
-            Ok(response) => return Attempt::Answered(answered(response, worker.pool.lease(to, sender))),
+            Ok(response) => return answered(response, worker.pool.lease(to, sender)),
             Err(mut error) => match error.take_message() {
                 Some(untouched) => *request = untouched,
                 None => return Attempt::Failed(broken(error.error()).into()),
@@ -111,7 +112,7 @@ pub(super) async fn on(
 
 async fn single(worker: &Worker, to: SocketAddr, mut sender: Single, request: &mut Request<Body>) -> Attempt {
     match sender.try_send_request(take(request)).await {
-        Ok(response) => Attempt::Answered(answered(response, worker.pool.lease(to, sender))),
+        Ok(response) => answered(response, worker.pool.lease(to, sender)),
         Err(mut error) => match error.take_message() {
             Some(untouched) => {
                 *request = untouched;
@@ -122,17 +123,27 @@ async fn single(worker: &Worker, to: SocketAddr, mut sender: Single, request: &m
     }
 }
 
-fn answered(mut response: Response<hyper::body::Incoming>, lease: Lease) -> Response<Answer> {
+fn answered(mut response: Response<hyper::body::Incoming>, lease: Lease) -> Attempt {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Attempt::Failed(
+            broke_off(&"it switched to another protocol, and nobody had asked for that").into(),
+        );
+    }
     strip_hop_by_hop(response.headers_mut(), false);
-    response.map(|incoming| Answer::pod(incoming, Some(lease)))
+    Attempt::Answered(response.map(|incoming| Answer::pod(incoming, Some(lease))))
 }
 
 /// The pod broke off before its answer began.
 pub(super) fn broken(error: &hyper::Error) -> Refusal {
-    let mut message = format!("the pod broke off before it answered: {error}");
-    if let Some(cause) = std::error::Error::source(error) {
-        message = format!("{message}: {cause}");
+    match std::error::Error::source(error) {
+        Some(cause) => broke_off(&format_args!("{error}: {cause}")),
+        None => broke_off(error),
     }
+}
+
+/// The same, in words.
+pub(super) fn broke_off(why: &dyn std::fmt::Display) -> Refusal {
+    let message = format!("the pod broke off before it answered: {why}");
     Refusal::new(StatusCode::BAD_GATEWAY, "upstream", message)
 }
 

@@ -9,15 +9,15 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::{
-    net::TcpListener,
-    sync::{Notify, Semaphore, mpsc, oneshot},
+    net::{TcpListener, TcpStream},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{connection, origin::Origin, pool::Pool, settings::Settings};
+use super::{connection, origin::Origin, plain::Buffers, pool::Pool, settings::Settings};
 use crate::{locals::Locals, table::Table};
 
 /// How many requests wait for sessions that are on their way from one router to another.
@@ -62,6 +62,7 @@ impl Shared {
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) pool: Arc<Pool>,
+    pub(super) buffers: Buffers,
 }
 
 /// What a worker is told.
@@ -76,7 +77,7 @@ pub(super) enum Told {
 pub(super) async fn run(worker: Arc<Worker>, front: Option<TcpListener>, mut told: mpsc::Receiver<Told>) {
     let mut listeners = Listeners::new(Arc::clone(&worker));
     if let Some(front) = front {
-        listeners.serve(front, Arc::new(Origin::Front));
+        drop(listeners.serve(front, Origin::Front));
     }
     let mut sweep = tokio::time::interval(super::pool::LOOK);
     loop {
@@ -103,15 +104,16 @@ pub(super) async fn run(worker: Arc<Worker>, front: Option<TcpListener>, mut tol
 
 /// The listeners of a worker.
 struct Listeners {
-    worker: Arc<Worker>,
+    queue: Queue,
     open: HashMap<u16, Open>,
-    connections: TaskTracker,
     /// Ends accepting.
     all: CancellationToken,
 }
 
 struct Open {
-    origin: Arc<Origin>,
+    listener: Arc<TcpListener>,
+    /// Of connections that are accepted from now on.
+    origin: Arc<ArcSwap<Origin>>,
     stop: CancellationToken,
     /// When its route was gone.
     gone: Option<Instant>,
@@ -119,49 +121,46 @@ struct Open {
 
 impl Listeners {
     fn new(worker: Arc<Worker>) -> Self {
-        let (connections, all) = (TaskTracker::new(), CancellationToken::new());
-        Self { worker, open: HashMap::new(), connections, all }
+        let queue = Queue { worker, connections: TaskTracker::new() };
+        Self { queue, open: HashMap::new(), all: CancellationToken::new() }
     }
 
     /// Opens what is new in a table, and marks what is gone.
     fn follow(&mut self, table: &Table) -> Vec<(u16, io::Error)> {
         for (port, open) in &mut self.open {
-            let now = table.at(*port).map(|route| route.service());
-            let is_same = now.is_some() && now == open.origin.service().as_ref();
-            if is_same {
-                open.gone = None;
-                open.origin.refresh(table);
-            } else if open.gone.is_none() {
-                open.gone = Some(Instant::now());
+            let now = table.at(*port);
+            let is_same = now.map(|route| route.service()) == open.origin.load().service().as_ref();
+            match now {
+                Some(_) if is_same => open.origin.load().refresh(table),
+                Some(route) => self.queue.hand_over(open, Origin::port(*port, route)),
+                None => {
+                    open.gone.get_or_insert_with(Instant::now);
+                    continue;
+                }
             }
-            // The port is another service's now: who connected before is served as before.
-            if now.is_some() && !is_same {
-                open.stop.cancel();
-            }
+            open.gone = None;
         }
-        self.open.retain(|_, open| !open.stop.is_cancelled());
         let mut failed = Vec::new();
         for (port, route) in table.listeners() {
             if self.open.contains_key(&port) {
                 continue;
             }
-            let address = SocketAddr::new(self.worker.shared.settings.address, port);
+            let address = SocketAddr::new(self.queue.worker.shared.settings.address, port);
             match listen(address).and_then(TcpListener::from_std) {
                 Ok(listener) => {
-                    let origin = Arc::new(Origin::port(port, route));
-                    let stop = self.serve(listener, Arc::clone(&origin));
-                    self.open.insert(port, Open { origin, stop, gone: None });
+                    let open = self.serve(listener, Origin::port(port, route));
+                    self.open.insert(port, open);
                 }
                 Err(error) => failed.push((port, error)),
             }
         }
-        self.worker.pool.keep(table.addresses());
+        self.queue.worker.pool.keep(table.addresses());
         failed
     }
 
     /// Closes listeners whose routes have been gone for long enough.
     fn close_old(&mut self) {
-        let linger = self.worker.shared.settings.linger;
+        let linger = self.queue.worker.shared.settings.linger;
         self.open.retain(|port, open| {
             let is_old = open.gone.is_some_and(|since| since.elapsed() >= linger);
             if is_old {
@@ -172,34 +171,82 @@ impl Listeners {
         });
     }
 
-    fn serve(&self, listener: TcpListener, origin: Arc<Origin>) -> CancellationToken {
+    fn serve(&self, listener: TcpListener, origin: Origin) -> Open {
+        let (listener, origin) = (Arc::new(listener), Arc::new(ArcSwap::from_pointee(origin)));
         let stop = self.all.child_token();
-        let accepting =
-            accept(listener, Arc::clone(&self.worker), origin, stop.clone(), self.connections.clone());
-        self.connections.spawn(accepting);
-        stop
+        let accepting = accept(Arc::clone(&listener), self.queue.clone(), Arc::clone(&origin), stop.clone());
+        self.queue.connections.spawn(accepting);
+        Open { listener, origin, stop, gone: None }
     }
 
     /// Accepts nothing more, and waits until all connections have ended.
-    async fn leave(self) {
+    async fn leave(mut self) {
         self.all.cancel();
-        self.worker.shared.leave.cancel();
-        self.connections.close();
+        // A listener is closed when the last of those who have it lets go.
+        self.open.clear();
+        let Queue { worker, connections } = &self.queue;
+        worker.shared.leave.cancel();
+        connections.close();
         tokio::select! {
-            () = self.connections.wait() => {}
-            () = self.worker.shared.end.cancelled() => {
-                tracing::warn!(connections = self.connections.len(), "connections are cut: they did not end in time");
+            () = connections.wait() => {}
+            () = worker.shared.end.cancelled() => {
+                tracing::warn!(connections = connections.len(), "connections are cut: they did not end in time");
             }
         }
     }
 }
 
-async fn accept(
-    listener: TcpListener,
+/// Where accepted connections go.
+#[derive(Clone)]
+struct Queue {
     worker: Arc<Worker>,
-    origin: Arc<Origin>,
-    stop: CancellationToken,
     connections: TaskTracker,
+}
+
+impl Queue {
+    /// A port is another service's from now on. The listener stays, because the kernel would cut off those who wait in it: they meant
+    /// the service of before, and get it.
+    fn hand_over(&self, open: &Open, to: Origin) {
+        let before = open.origin.load_full();
+        // Not by the runtime, which would have to be told first that somebody is there.
+        while let Ok((socket, peer)) = SockRef::from(&*open.listener).accept() {
+            let accepted = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket.into()));
+            match (accepted, peer.as_socket()) {
+                (Ok(stream), Some(peer)) => self.serve_when_there_is_room(stream, peer, Arc::clone(&before)),
+                (Err(error), _) => tracing::warn!(%error, "a connection could not be accepted"),
+                (Ok(_), None) => {}
+            }
+        }
+        open.origin.store(Arc::new(to));
+    }
+
+    fn serve_when_there_is_room(&self, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
+        let (queue, room) = (self.clone(), Arc::clone(&self.worker.shared.room));
+        self.connections.spawn(async move {
+            if let Ok(place) = room.acquire_owned().await {
+                queue.serve(stream, peer, origin, place);
+            }
+        });
+    }
+
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>, place: OwnedSemaphorePermit) {
+        let serving = connection::serve(stream, peer, Arc::clone(&self.worker), origin);
+        let end = self.worker.shared.end.clone();
+        self.connections.spawn(async move {
+            tokio::select! {
+                () = serving => {}
+                () = end.cancelled() => {}
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn accept(
+    listener: Arc<TcpListener>,
+    queue: Queue,
+    origin: Arc<ArcSwap<Origin>>,
+    stop: CancellationToken,
 ) {
     let mut last_call = false;
     loop {
@@ -213,20 +260,12 @@ async fn accept(
             }
             () = std::future::ready(()), if last_call => return,
         };
+        // Of the moment in which it was accepted, not of the one in which there is room.
+        let origin = origin.load_full();
         // Further ones wait in the queue until there is room.
-        let Ok(place) = Arc::clone(&worker.shared.room).acquire_owned().await else { return };
+        let Ok(place) = Arc::clone(&queue.worker.shared.room).acquire_owned().await else { return };
         match accepted {
-            Ok((stream, peer)) => {
-                let serving = connection::serve(stream, peer, Arc::clone(&worker), Arc::clone(&origin));
-                let end = worker.shared.end.clone();
-                connections.spawn(async move {
-                    tokio::select! {
-                        () = serving => {}
-                        () = end.cancelled() => {}
-                    }
-                    drop(place);
-                });
-            }
+            Ok((stream, peer)) => queue.serve(stream, peer, origin, place),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 // Mostly there are no more descriptors: nothing is won by asking again at once.

@@ -174,6 +174,34 @@ async fn a_port_that_gets_another_service_never_mixes_the_two() {
     assert_eq!(ask(shop.port.address(), get("/", &[])).await.1["x-pod"], "other");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_changes_hands_all_the_time_loses_no_caller() {
+    let shop = Shop::open().await;
+    let (other, to) = (Pod::start("other").await, shop.port.address());
+    let over = Arc::<AtomicBool>::default();
+    let seen = Arc::clone(&over);
+    let callers = tokio::spawn(async move {
+        let mut asked = 0;
+        while !seen.load(Ordering::SeqCst) {
+            let pod = ask(to, get("/", &[])).await.1["x-pod"].clone();
+            assert!(pod == "baseline" || pod == "other", "{pod:?}");
+            asked += 1;
+        }
+        asked
+    });
+    for at in 0..100 {
+        let (name, pod) = if at % 2 == 0 { ("other", &other) } else { ("baseline", &shop.baseline) };
+        let route = sandbox_router::table::Route::new(
+            sandbox_router::table::ServicePort::new("shop", name, 80),
+            sandbox_router::table::Backend::baseline([pod.address]),
+        );
+        shop.proxy.apply(table([route.listen(shop.port.port)])).await;
+        assert_eq!(ask(to, get("/", &[])).await.1["x-pod"], name);
+    }
+    over.store(true, Ordering::SeqCst);
+    assert!(callers.await.unwrap() > 0);
+}
+
 /// Two routers behind a balancer that sends new connections to those that are ready, as a Service does.
 struct Balancer {
     address: SocketAddr,

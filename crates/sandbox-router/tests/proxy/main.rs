@@ -19,6 +19,7 @@ mod isolation;
 mod limits;
 mod local;
 mod passthrough;
+mod plain;
 mod pool;
 mod previews;
 mod support;

@@ -1,0 +1,269 @@
+//! Heads of requests: which are plain, who answers them, and what pods get to read.
+
+use std::{mem::MaybeUninit, sync::Arc};
+
+use http::HeaderValue;
+use httparse::{Header, ParserConfig, Request, Status};
+
+use crate::{
+    key::Lines,
+    proxy::{
+        decide::{Asked, To, decide},
+        forward::Caller,
+        origin::Place,
+    },
+    table::{Backend, Kind, Route, Target},
+};
+
+/// Header lines of a plain head.
+const LINES: usize = 64;
+
+/// What is to be done with a plain request. Its head is written already.
+pub(super) struct Plan {
+    pub(super) route: Arc<Route>,
+    pub(super) backend: Arc<Backend>,
+    /// Bytes of the caller's head.
+    pub(super) length: usize,
+    /// Its answer has no body, whatever its head says.
+    pub(super) is_head: bool,
+    /// The caller should look for the service elsewhere.
+    pub(super) is_leaving: bool,
+}
+
+impl Plan {
+    pub(super) fn kind(&self) -> Kind {
+        self.backend.kind()
+    }
+
+    pub(super) fn name(&self) -> &HeaderValue {
+        self.backend.name()
+    }
+}
+
+/// What is to be done with the request at the beginning of these bytes, and its head as pods get it. `None` if it is not plain.
+pub(super) fn plan(bytes: &[u8], caller: &Caller, out: &mut Vec<u8>) -> Option<Plan> {
+    let mut room = [const { MaybeUninit::uninit() }; LINES];
+    let (head, length) = Head::parse(bytes, &mut room)?;
+    let limits = &caller.worker.shared.settings.limits;
+    if length > limits.head_bytes || head.headers.len() > limits.head_lines {
+        return None;
+    }
+    let table = caller.worker.shared.table.load();
+    let asked = Asked { headers: &head, authority: None, query: head.query() };
+    let Place { route, is_leaving } = caller.origin.place(&table, &asked).ok()?;
+    let decision = decide(&asked, &table, &route);
+    let (To::Baseline(backend) | To::Override(Target::Backend(backend))) = decision.to else { return None };
+    if decision.inject.is_some() {
+        return None;
+    }
+    if decision.unknown {
+        route.meter().unknown_key();
+    }
+    head.write(&caller.peer, out);
+    let is_head = head.method == "HEAD";
+    Some(Plan { route, backend, length, is_head, is_leaving })
+}
+
+/// The head of a plain request.
+#[derive(Debug)]
+struct Head<'a> {
+    method: &'a str,
+    target: &'a str,
+    headers: &'a [Header<'a>],
+}
+
+impl Lines for Head<'_> {
+    fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        let named = self.headers.iter().filter(move |it| it.name.eq_ignore_ascii_case(name));
+        named.map(|it| it.value)
+    }
+}
+
+impl<'a> Head<'a> {
+    /// The head at the beginning of these bytes, and its length. `None` if it is not whole, or not plain, or none.
+    fn parse(bytes: &'a [u8], room: &'a mut [MaybeUninit<Header<'a>>; LINES]) -> Option<(Self, usize)> {
+        let mut request = Request::new(&mut []);
+        let parsed =
+            ParserConfig::default().parse_request_with_uninit_headers(&mut request, bytes, room).ok()?;
+        let Status::Complete(length) = parsed else { return None };
+        let Request { method: Some(method), path: Some(target), version: Some(1), headers } = request else {
+            return None;
+        };
+        let is_path = target.starts_with('/') && target.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
+        let mut hosts = 0;
+        for header in headers.iter() {
+            match meaning(header) {
+                Meaning::Special => return None,
+                Meaning::Host => hosts += 1,
+                Meaning::ForwardedFor | Meaning::KeepAlive | Meaning::Plain => {}
+            }
+        }
+        (is_path && method != "CONNECT" && hosts == 1).then_some((Self { method, target, headers }, length))
+    }
+
+    fn query(&self) -> Option<&'a str> {
+        self.target.split_once('?').map(|(_, query)| query)
+    }
+
+    /// The head that a pod gets.
+    fn write(&self, peer: &HeaderValue, out: &mut Vec<u8>) {
+        for part in [self.method, " ", self.target, " HTTP/1.1\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
+        let others = |it: &&Header<'_>| matches!(meaning(it), Meaning::Plain | Meaning::Host);
+        for header in self.headers.iter().filter(others) {
+            line(out, header.name, header.value);
+        }
+        // On whose behalf a request is made: all whom the caller named, and the caller.
+        out.extend_from_slice(b"x-forwarded-for: ");
+        for before in self.lines("x-forwarded-for") {
+            out.extend_from_slice(before);
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(peer.as_bytes());
+        out.extend_from_slice(b"\r\n\r\n");
+    }
+}
+
+/// Writes a header line.
+pub(super) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// What a header of a request means for its way.
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning {
+    Plain,
+    Host,
+    ForwardedFor,
+    /// What HTTP/1.1 has anyway.
+    KeepAlive,
+    /// A request with it is not plain.
+    Special,
+}
+
+fn meaning(header: &Header<'_>) -> Meaning {
+    let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+    // Lengths first: nearly all headers are told apart by them.
+    match header.name.len() {
+        2 if is("te") => Meaning::Special,
+        4 if is("host") => Meaning::Host,
+        6 if is("expect") => Meaning::Special,
+        7 if is("upgrade") || is("trailer") => Meaning::Special,
+        10 if is("connection") && header.value.eq_ignore_ascii_case(b"keep-alive") => Meaning::KeepAlive,
+        10 if is("connection") || is("keep-alive") => Meaning::Special,
+        // Of gRPC, for one. Callers that send something are not plain anyway.
+        12 if is("content-type") => Meaning::Special,
+        13 if is("x-sandbox-hop") => Meaning::Special,
+        14 if is("content-length") || is("http2-settings") => Meaning::Special,
+        15 if is("x-forwarded-for") => Meaning::ForwardedFor,
+        16 if is("proxy-connection") => Meaning::Special,
+        17 if is("transfer-encoding") => Meaning::Special,
+        _ => Meaning::Plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    use super::*;
+
+    /// Header lines, nearly right more often than wrong.
+    const LINE: &str = "(content-length|Transfer-Encoding|connection|x-a|baggage|te|\\PC{0,3})[ \t]?:[ \t]?(0|chunked|keep-alive|close|.{0,4}|[\r\n\0 ]{0,2})(\r\n|\n|\r|\r\n )";
+
+    fn written(text: &str) -> Option<(String, usize)> {
+        let mut room = [const { MaybeUninit::uninit() }; LINES];
+        let (head, length) = Head::parse(text.as_bytes(), &mut room)?;
+        let mut out = Vec::new();
+        head.write(&HeaderValue::from_static("10.0.0.9"), &mut out);
+        Some((String::from_utf8(out).unwrap(), length))
+    }
+
+    #[rstest]
+    #[case::nothing_but_a_host("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n")]
+    #[case::keep_alive(
+        "GET /x?y=1 HTTP/1.1\r\nconnection: Keep-Alive\r\nhost: a\r\n\r\n",
+        "GET /x?y=1 HTTP/1.1\r\nhost: a\r\n"
+    )]
+    #[case::any_method_without_a_body(
+        "DELETE /x HTTP/1.1\r\nhost: a\r\nbaggage: b=c\r\n\r\n",
+        "DELETE /x HTTP/1.1\r\nhost: a\r\nbaggage: b=c\r\n"
+    )]
+    #[case::lines_without_returns("GET / HTTP/1.1\nhost:a\n\n", "GET / HTTP/1.1\r\nhost: a\r\n")]
+    fn plain_heads_go_as_they_came(#[case] head: &str, #[case] expected: &str) {
+        let (out, length) = written(head).unwrap();
+        assert_eq!(out, format!("{expected}x-forwarded-for: 10.0.0.9\r\n\r\n"));
+        assert_eq!(length, head.len());
+    }
+
+    #[test]
+    fn those_who_forwarded_before_are_named_first() {
+        let head = "GET / HTTP/1.1\r\nX-Forwarded-For: 1.1.1.1\r\nhost: a\r\nx-forwarded-for: 2.2.2.2, 3.3.3.3\r\n\r\n";
+        let (out, _) = written(head).unwrap();
+        let expected =
+            "GET / HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 1.1.1.1, 2.2.2.2, 3.3.3.3, 10.0.0.9\r\n\r\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
+    fn only_the_first_of_two_requests_is_taken() {
+        let (_, length) = written("GET /1 HTTP/1.1\r\nhost: a\r\n\r\nGET /2 HTTP/1.1\r\n").unwrap();
+        assert_eq!(length, "GET /1 HTTP/1.1\r\nhost: a\r\n\r\n".len());
+    }
+
+    #[rstest]
+    #[case::a_part("GET / HTTP/1.1\r\nhost: a\r\n")]
+    #[case::a_body("POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\n\r\n")]
+    #[case::no_body_that_is_told("POST / HTTP/1.1\r\nhost: a\r\nContent-Length: 0\r\n\r\n")]
+    #[case::chunks("POST / HTTP/1.1\r\nhost: a\r\nTransfer-Encoding: chunked\r\n\r\n")]
+    #[case::an_upgrade("GET / HTTP/1.1\r\nhost: a\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n")]
+    #[case::for_the_neighbour("GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")]
+    #[case::named_for_the_neighbour("GET / HTTP/1.1\r\nhost: a\r\nconnection: keep-alive, x-a\r\n\r\n")]
+    #[case::trailers("GET / HTTP/1.1\r\nhost: a\r\nTE: trailers\r\n\r\n")]
+    #[case::continued("PUT / HTTP/1.1\r\nhost: a\r\nExpect: 100-continue\r\n\r\n")]
+    #[case::older("GET / HTTP/1.0\r\nhost: a\r\n\r\n")]
+    #[case::no_host("GET / HTTP/1.1\r\n\r\n")]
+    #[case::two_hosts("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n")]
+    #[case::an_address("GET http://a/ HTTP/1.1\r\nhost: a\r\n\r\n")]
+    #[case::an_asterisk("OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n")]
+    #[case::a_tunnel("CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")]
+    #[case::a_fragment("GET /a#b HTTP/1.1\r\nhost: a\r\n\r\n")]
+    #[case::letters_of_others("GET /\u{e4} HTTP/1.1\r\nhost: a\r\n\r\n")]
+    #[case::a_folded_line("GET / HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\n")]
+    #[case::a_blank_before_the_colon("GET / HTTP/1.1\r\nhost: a\r\ncontent-length : 3\r\n\r\n")]
+    #[case::no_http("hello\r\n\r\n")]
+    fn others_are_not_plain(#[case] head: &str) {
+        assert_eq!(written(head), None);
+    }
+
+    proptest! {
+        /// Whatever callers send: what pods get is one head of a request that has no body.
+        #[test]
+        fn what_pods_get_is_one_head(lines in prop::collection::vec(LINE, 0..6), tail in ".{0,8}") {
+            let text = format!("GET /a HTTP/1.1\r\nhost: a\r\n{}\r\n\r\n{tail}", lines.concat());
+            let Some((out, length)) = written(&text) else { return Ok(()) };
+            prop_assert!(length <= text.len());
+            let (head, rest) = out.split_once("\r\n\r\n").unwrap();
+            prop_assert_eq!(rest, "");
+            let mut sent = head.split("\r\n");
+            prop_assert_eq!(sent.next(), Some("GET /a HTTP/1.1"));
+            for line in sent {
+                prop_assert!(!line.contains(['\r', '\n', '\0']), "{line:?}");
+                let (name, _) = line.split_once(": ").unwrap();
+                let value = b"";
+                prop_assert!(meaning(&Header { name, value }) != Meaning::Special, "{line:?}");
+                prop_assert!(name.bytes().all(|it| it.is_ascii_graphic() && it != b':'), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_of_many_lines_is_not_plain() {
+        let lines = "x: y\r\n".repeat(LINES);
+        assert_eq!(written(&format!("GET / HTTP/1.1\r\nhost: a\r\n{lines}\r\n")), None);
+    }
+}

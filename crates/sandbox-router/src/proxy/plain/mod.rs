@@ -1,0 +1,133 @@
+//! The short way of plain requests over HTTP/1.1: no body, nothing that is meant for the neighbour alone, and a head that came
+//! in one piece. Most requests are such, and what HTTP needs in general costs them more than everything else.
+//!
+//! Contract: what is not plain goes to [`super::h1`] with every byte of it, and nothing has happened to it here. Who answers is
+//! decided by the same function. A request is sent again, at once and on another connection, if and only if nothing of it
+//! was sent before. A connection that waits, for its caller or for a pod, holds no buffer.
+
+mod buffers;
+mod framing;
+mod head;
+mod reply;
+mod visit;
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tokio::{
+    io::AsyncReadExt as _,
+    net::TcpStream,
+    time::{Instant, Sleep, sleep},
+};
+
+pub(super) use self::buffers::Buffers;
+use self::{buffers::Buffer, head::plan, visit::visit};
+use super::forward::Caller;
+
+/// How long a connection must have been quiet until it may be closed: who writes while we close gets no answer.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// How a run of plain requests ends.
+pub(super) enum End {
+    Closed,
+    /// The next request has to go the long way. Some bytes of it were read.
+    Other(Bytes, TcpStream),
+}
+
+/// What becomes of a caller's connection after a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Next,
+    Close,
+}
+
+/// Serves requests for as long as they are plain.
+pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) -> End {
+    let shared = &caller.worker.shared;
+    if first.len() >= buffers::SIZE {
+        return End::Other(first, stream);
+    }
+    let mut read = caller.worker.buffers.take();
+    read.extend_from_slice(&first);
+    drop(first);
+    let mut used = Instant::now();
+    // These two last as long as the connection: to make them for each request would cost more than the request.
+    let mut leave = pin!(shared.leave.cancelled());
+    let mut idle = pin!(sleep(shared.settings.limits.idle));
+    let mut is_leaving = false;
+    loop {
+        if read.is_empty() {
+            drop(read);
+            let calm = Calm { used, idle: idle.as_mut(), is_leaving: &mut is_leaving };
+            if !calm.wait(&stream, leave.as_mut(), shared.settings.limits.idle).await {
+                return End::Closed;
+            }
+            read = caller.worker.buffers.take();
+            match stream.read_buf(&mut *read).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return End::Closed,
+            }
+        }
+        used = Instant::now();
+        let mut out = caller.worker.buffers.take();
+        let Some(plan) = plan(&read, caller, &mut out) else {
+            return End::Other(Bytes::copy_from_slice(&read), stream);
+        };
+        let rest = behind(read, plan.length);
+        match visit(plan, out, &mut stream, caller, used).await {
+            Then::Next => read = rest.unwrap_or_else(|| Buffer::none(&caller.worker.buffers)),
+            Then::Close => return End::Closed,
+        }
+    }
+}
+
+/// What a caller sent behind a request. Mostly that is nothing, and nothing needs no buffer.
+fn behind(mut read: Buffer<'_>, length: usize) -> Option<Buffer<'_>> {
+    if read.len() == length {
+        return None;
+    }
+    read.drain(..length);
+    Some(read)
+}
+
+/// A connection between two requests.
+struct Calm<'a> {
+    used: Instant,
+    idle: Pin<&'a mut Sleep>,
+    is_leaving: &'a mut bool,
+}
+
+impl Calm<'_> {
+    /// Waits for the next request. False if the connection may be closed.
+    async fn wait(
+        mut self,
+        stream: &TcpStream,
+        mut leave: Pin<&mut impl Future<Output = ()>>,
+        limit: Duration,
+    ) -> bool {
+        poll_fn(|cx| {
+            if stream.poll_read_ready(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            if !*self.is_leaving && leave.as_mut().poll(cx).is_ready() {
+                // It may have been used a moment ago, and be used again.
+                *self.is_leaving = true;
+                self.idle.as_mut().reset(Instant::now() + QUIET);
+            }
+            while self.idle.as_mut().poll(cx).is_ready() {
+                let until = self.used + limit;
+                if *self.is_leaving || until <= Instant::now() {
+                    return Poll::Ready(false);
+                }
+                self.idle.as_mut().reset(until);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
