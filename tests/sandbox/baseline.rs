@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 
 use crate::{
     life::with_cart,
+    settings::number,
     shop::{Shop, forking, message, service},
     takeover::{addresses, follow},
     world::World,
 };
 
 /// How many Sandboxes come and go. The whole property asks for 200, and gets them with `SANDBOXES=200`.
-#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
 fn many() -> usize {
-    std::env::var("SANDBOXES").ok().and_then(|it| it.parse().ok()).unwrap_or(12)
+    number("SANDBOXES", 12)
 }
 
 /// What must not change of a service: its Deployment, its `ReplicaSets`, its pods, its Service.

@@ -8,16 +8,11 @@ use serde_json::json;
 
 use crate::{
     network::in_own_network,
+    settings::number,
     shop::{Shop, is_current},
     town::{Town, is_programmed},
     traffic::{send, ways},
 };
-
-/// How often something is done. The whole properties ask for more than `make test` has time for.
-#[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
-fn times(variable: &str, usual: usize) -> usize {
-    std::env::var(variable).map_or(usual, |it| it.parse().unwrap())
-}
 
 fn by(key: &str) -> String {
     format!("baggage: sd-routing-key={key}\r\n")
@@ -85,7 +80,7 @@ async fn f1_no_request_reaches_a_wrong_pod() {
         town.shop.until("Sandbox", &format!("pr-{at}"), "programmed", is_programmed).await;
     }
     let to = join_all(SERVICES.iter().map(|it| ways(&town.shop, it))).await;
-    let count = times("F1_REQUESTS", 2000);
+    let count = number("F1_REQUESTS", 2000_usize);
     let callers = join_all((0..4).map(|seed| caller(seed, count.div_ceil(4), &to))).await;
     let wrong = callers.concat();
     assert!(wrong.is_empty(), "{} of {count}, the first: {}", wrong.len(), wrong[0]);
@@ -186,7 +181,7 @@ async fn f13_a_request_in_the_moment_in_which_routes_are_programmed_reaches_the_
     }
     let town = Town::start(&["cart"]).await;
     let to = ways(&town.shop, "cart").await;
-    let count = times("F13_SANDBOXES", 20);
+    let count = number("F13_SANDBOXES", 20);
     let all = stream::iter(0..count).map(|at| once(&town.shop, format!("pr-{at}"), &to));
     // Others come and go meanwhile.
     let wrong: Vec<String> = all.buffer_unordered(4).collect::<Vec<_>>().await.concat();

@@ -7,12 +7,17 @@ use serde_json::{Value, json};
 use crate::{
     clusters::{Made, in_dev},
     life::with_cart,
+    load::Load,
     network::in_own_network,
     node::Node,
     takeover::routers,
-    traffic::{Load, Pods, ask, enable, is_ready, is_taken, router, services, set_ready},
+    town::is_programmed,
+    traffic::{Pods, ask, enable, is_ready, is_taken, lingering, router, services, set_ready},
     world::World,
 };
+
+/// How long a router goes on after it was told to stop: the usual. Nodes learn of it late, and a busy machine later still.
+const LINGER: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails() {
@@ -25,11 +30,12 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     let before = shop.get("Service", "cart").await.unwrap();
     let mut running = Vec::new();
     for pod in routers(&shop, 2).await {
-        running.push((pod.clone(), router(world.server.client("router"), &pod)));
+        running.push((pod.clone(), lingering(world.server.client("router"), &pod, LINGER)));
     }
-    let load = Load::start(&shop);
+    let load = Load::start(&shop, "cart", "repo/cart:v1").await;
     enable(&shop, "cart", json!("enabled")).await;
     shop.until("Service", "cart", "taken over", is_taken).await;
+    load.known().await;
 
     // A fork gets the requests with its key and no others.
     let sandbox = shop.fork("pr-1", "cart").await;
@@ -43,19 +49,29 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     .await;
     assert_eq!(ask(&shop, "cart", Some("nobodys"), 0).await.as_deref(), Ok("repo/cart:v1"));
 
-    // A router is started anew, as a rolling update does: not ready, gone from the endpoints, stopped, started, ready.
+    // A router is started anew. It is told to stop in the moment in which its pod is not ready any more, as a kubelet does.
     let (pod, old) = running.remove(0);
-    set_ready(&shop, &pod, false).await;
     old.stop.cancel();
+    set_ready(&shop, &pod, false).await;
     old.task.await.unwrap().unwrap();
-    let new = router(world.server.client("router"), &pod);
+    let new = lingering(world.server.client("router"), &pod, LINGER);
     let admin = SocketAddr::new(pod["status"]["podIP"].as_str().unwrap().parse().unwrap(), 8081);
     shop.eventually("the new router is ready", async || is_ready(admin).await).await;
     set_ready(&shop, &pod, true).await;
     running.push((pod, new));
+    load.known().await;
 
-    shop.delete("Sandbox", "pr-1").await;
-    shop.until_gone("Sandbox", "pr-1").await;
+    // Others come and go.
+    for other in ["pr-2", "pr-3", "pr-4"] {
+        shop.fork(other, "cart").await;
+    }
+    for other in ["pr-2", "pr-3", "pr-4", "pr-1"] {
+        shop.until("Sandbox", other, "programmed", is_programmed).await;
+        shop.delete("Sandbox", other).await;
+    }
+    for other in ["pr-2", "pr-3", "pr-4", "pr-1"] {
+        shop.until_gone("Sandbox", other).await;
+    }
     shop.eventually("the key is nobody's any more", async || {
         ask(&shop, "cart", Some(&key), 0).await.as_deref() == Ok("repo/cart:v1")
     })
@@ -63,7 +79,7 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     enable(&shop, "cart", Value::Null).await;
     let back = shop.until("Service", "cart", "given back", |it| !is_taken(it)).await;
     assert_eq!(back["spec"].to_string(), before["spec"].to_string());
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    load.known().await;
     load.end().await;
     for (_, router) in running {
         router.stop.cancel();

@@ -4,10 +4,7 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -138,48 +135,6 @@ pub(crate) async fn send(to: SocketAddr, headers: &str) -> Result<String, String
     }
 }
 
-/// Callers without a key.
-pub(crate) struct Load {
-    over: Arc<AtomicBool>,
-    asked: Arc<AtomicUsize>,
-    failures: Arc<Mutex<Vec<String>>>,
-    callers: Vec<JoinHandle<()>>,
-}
-
-impl Load {
-    pub(crate) fn start(shop: &Shop) -> Self {
-        let (over, asked, failures) = (Arc::default(), Arc::default(), Arc::default());
-        let mut load = Self { over, asked, failures, callers: Vec::new() };
-        for at in 0..2 {
-            let (shop, over) = (shop.clone(), Arc::clone(&load.over));
-            let (asked, failures) = (Arc::clone(&load.asked), Arc::clone(&load.failures));
-            load.callers.push(tokio::spawn(async move {
-                let mut turn = at;
-                while !over.load(Ordering::SeqCst) {
-                    turn += 1;
-                    asked.fetch_add(1, Ordering::SeqCst);
-                    match ask(&shop, "cart", None, turn).await {
-                        Ok(said) if said == "repo/cart:v1" => {}
-                        other => failures.lock().unwrap().push(format!("{other:?}")),
-                    }
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            }));
-        }
-        load
-    }
-
-    pub(crate) async fn end(self) {
-        self.over.store(true, Ordering::SeqCst);
-        for caller in self.callers {
-            caller.await.unwrap();
-        }
-        let (asked, failures) = (self.asked.load(Ordering::SeqCst), self.failures.lock().unwrap());
-        assert!(failures.is_empty(), "{} of {asked} failed, the first: {}", failures.len(), failures[0]);
-        assert!(asked > 100, "only {asked} requests");
-    }
-}
-
 /// A router of a pod, in this process.
 pub(crate) struct Router {
     pub(crate) stop: CancellationToken,
@@ -187,6 +142,11 @@ pub(crate) struct Router {
 }
 
 pub(crate) fn router(client: kube::Client, pod: &Value) -> Router {
+    lingering(client, pod, Duration::from_secs(2))
+}
+
+/// One that goes on for so long after it was told to stop.
+pub(crate) fn lingering(client: kube::Client, pod: &Value, linger: Duration) -> Router {
     let address: IpAddr = pod["status"]["podIP"].as_str().unwrap().parse().unwrap();
     let any = |port: u16| Some(SocketAddr::new(address, port));
     let settings = router::Settings {
@@ -196,7 +156,7 @@ pub(crate) fn router(client: kube::Client, pod: &Value) -> Router {
         address: Some(address),
         domain: None,
         tunnel: any(8446),
-        linger: Duration::from_secs(2),
+        linger,
         proxy: proxy::Settings { address, front: any(8080), admin: any(8081), ..proxy::Settings::default() },
     };
     let stop = CancellationToken::new();

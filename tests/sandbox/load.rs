@@ -1,0 +1,246 @@
+//! Callers of a Service at a constant rate, whatever the answers take. Each of two nodes has a kube-proxy, which learns of
+//! endpoints by a watch: one at once, and one a second later, as nodes do that have much to do. A new connection goes where the
+//! node believes the Service to be; one that is open stays where it is.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::{
+    Api,
+    runtime::{
+        WatchStreamExt as _,
+        reflector::{self, reflector},
+        watcher,
+    },
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{settings::number, shop::Shop};
+
+/// Each is late for its next request only if an answer takes as long as this many requests of all.
+const CALLERS: u32 = 64;
+/// kube-proxy's own `minSyncPeriod`.
+const LATE: Duration = Duration::from_secs(1);
+/// After which a caller takes a request for lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How much of the rate has to be there, in percent: the last requests are still under way when it ends.
+const ENOUGH: f64 = 95.0;
+
+/// Where a node sends new connections.
+type Ways = watch::Receiver<Vec<SocketAddr>>;
+
+/// Callers without a key.
+pub(crate) struct Load {
+    rate: u32,
+    begun: Instant,
+    over: CancellationToken,
+    callers: JoinSet<Tally>,
+    _nodes: JoinSet<()>,
+}
+
+/// What a caller saw.
+#[derive(Default)]
+struct Tally {
+    answered: u32,
+    /// By a router.
+    routed: u32,
+    opened: u32,
+    /// From the moment in which a request was due.
+    slowest: Duration,
+    failures: Vec<String>,
+}
+
+impl Load {
+    /// `F3_RATE` requests a second to a Service, which are to be answered like this. The whole property asks for 2000; an
+    /// unoptimised build on two cores manages 5000, and less while it has other work.
+    pub(crate) async fn start(shop: &Shop, service: &str, answer: &'static str) -> Self {
+        let rate = number("F3_RATE", 500);
+        let mut nodes = JoinSet::new();
+        let (tell, mut prompt) = watch::channel(Vec::new());
+        nodes.spawn(follow(shop.clone(), service.to_owned(), tell));
+        prompt.wait_for(|it| !it.is_empty()).await.unwrap();
+        let (tell, late) = watch::channel(prompt.borrow().clone());
+        nodes.spawn(lag(prompt.clone(), tell));
+        let (begun, over) = (Instant::now(), CancellationToken::new());
+        let mut callers = JoinSet::new();
+        for at in 0..CALLERS {
+            let ways = if at % 2 == 0 { prompt.clone() } else { late.clone() };
+            // Of four on each node one never lets its connection go, one does sometimes, and two have a new one each time.
+            let keeps = [u32::MAX, 50, 1, 1][(at / 2 % 4) as usize];
+            let due = begun + Duration::from_secs(1) * at / rate;
+            let step = Duration::from_secs(1) * CALLERS / rate;
+            let caller = Caller { ways, keeps, answer, open: None, tally: Tally::default() };
+            callers.spawn(caller.work(due, step, over.clone()));
+        }
+        Self { rate, begun, over, callers, _nodes: nodes }
+    }
+
+    /// Waits until every node knows what there is now.
+    pub(crate) async fn known(&self) {
+        sleep(LATE * 2).await;
+    }
+
+    /// Ends it. Nothing may have failed, and the rate must have been what was asked for: less would prove less.
+    pub(crate) async fn end(self) {
+        self.over.cancel();
+        let all = self.callers.join_all().await;
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let answered: u32 = all.iter().map(|it| it.answered).sum();
+        let routed: u32 = all.iter().map(|it| it.routed).sum();
+        let opened: u32 = all.iter().map(|it| it.opened).sum();
+        let failures: Vec<&String> = all.iter().flat_map(|it| &it.failures).collect();
+        let slowest = all.iter().map(|it| it.slowest).max().unwrap_or_default();
+        let (rate, achieved) = (self.rate, f64::from(answered) / seconds);
+        let what = format!(
+            "{rate} requests/s asked for, {achieved:.0} achieved for {seconds:.1} s; {answered} answered, {routed} of them \
+             through a router, on {opened} connections, the slowest {slowest:.0?} after it was due; {} failed",
+            failures.len()
+        );
+        eprintln!("{what}");
+        assert!(failures.is_empty(), "{what}, the first: {}", failures[0]);
+        assert!(routed > answered / 4, "{what}; too few went through a router");
+        assert!(
+            achieved * 100.0 >= f64::from(rate) * ENOUGH,
+            "{what}; this machine is too slow for it: ask for less with F3_RATE, or build with --release"
+        );
+    }
+}
+
+/// Someone who asks again and again.
+struct Caller {
+    ways: Ways,
+    /// How many requests a connection is used for.
+    keeps: u32,
+    answer: &'static str,
+    /// The connection, where it leads, and what it was used for.
+    open: Option<(TcpStream, SocketAddr, u32)>,
+    tally: Tally,
+}
+
+impl Caller {
+    /// One request at each time that it is due, or as soon as the one before was answered.
+    async fn work(mut self, mut due: Instant, step: Duration, over: CancellationToken) -> Tally {
+        while over.run_until_cancelled(sleep_until(due)).await.is_some() {
+            match timeout(PATIENCE, self.ask()).await.unwrap_or_else(|_| Err("no answer".to_owned())) {
+                Ok(said) if said == self.answer => self.tally.answered += 1,
+                other => {
+                    self.open = None;
+                    self.tally.failures.push(format!("{other:?} after {:?}", due.elapsed()));
+                }
+            }
+            self.tally.slowest = self.tally.slowest.max(due.elapsed());
+            due += step;
+        }
+        self.tally
+    }
+
+    async fn ask(&mut self) -> Result<String, String> {
+        let (mut stream, to, used) = match self.open.take() {
+            Some(open) => open,
+            None => self.connect().await?,
+        };
+        let is_last = used + 1 >= self.keeps;
+        let close = if is_last { "connection: close\r\n" } else { "" };
+        let request = format!("GET / HTTP/1.1\r\nhost: cart\r\n{close}\r\n");
+        let exchanged = exchange(&mut stream, &request).await;
+        let said = exchanged.map_err(|error| format!("{to}, request {}: {error}", used + 1))?;
+        self.tally.routed += u32::from(said.is_routed);
+        if !is_last && !said.is_last {
+            self.open = Some((stream, to, used + 1));
+        }
+        Ok(said.body)
+    }
+
+    async fn connect(&mut self) -> Result<(TcpStream, SocketAddr, u32), String> {
+        let to = fastrand::choice(self.ways.borrow().iter()).copied().ok_or("the Service has no endpoint")?;
+        let words = |error: std::io::Error| format!("connecting to {to}: {error}");
+        let stream = TcpStream::connect(to).await.map_err(words)?;
+        stream.set_nodelay(true).map_err(words)?;
+        self.tally.opened += 1;
+        Ok((stream, to, 0))
+    }
+}
+
+/// An answer.
+struct Said {
+    body: String,
+    /// A router says so.
+    is_routed: bool,
+    /// The connection ends with it.
+    is_last: bool,
+}
+
+/// Sends a request, and reads its answer.
+async fn exchange(stream: &mut TcpStream, request: &str) -> Result<Said, String> {
+    let words = |error: std::io::Error| error.to_string();
+    stream.write_all(request.as_bytes()).await.map_err(words)?;
+    let (mut said, mut buffer) = (String::new(), [0; 4096]);
+    loop {
+        if let Some((head, body)) = said.split_once("\r\n\r\n") {
+            let head = head.to_ascii_lowercase();
+            let field = |name: &str| head.lines().find_map(|it| it.strip_prefix(name)).map(str::trim);
+            let length: usize = field("content-length:").and_then(|it| it.parse().ok()).ok_or(&said)?;
+            if body.len() >= length {
+                if !head.starts_with("http/1.1 200 ") || body.len() > length {
+                    return Err(said);
+                }
+                let is_routed = field("x-sandbox-route:").is_some();
+                return Ok(Said {
+                    body: body.to_owned(),
+                    is_routed,
+                    is_last: field("connection:") == Some("close"),
+                });
+            }
+        }
+        match stream.read(&mut buffer).await.map_err(words)? {
+            0 => return Err(format!("it ended after {said:?}")),
+            read => said.push_str(&String::from_utf8_lossy(&buffer[..read])),
+        }
+    }
+}
+
+/// Keeps up with the endpoints of a Service.
+async fn follow(shop: Shop, service: String, tell: watch::Sender<Vec<SocketAddr>>) {
+    let (slices, writer) = reflector::store();
+    let of = watcher::Config::default().labels(&format!("kubernetes.io/service-name={service}"));
+    let objects: Api<EndpointSlice> = Api::namespaced(shop.client.clone(), &shop.namespace);
+    let changes = watcher(objects, of).default_backoff();
+    let mut changes = std::pin::pin!(reflector(writer, changes));
+    while let Some(change) = changes.next().await {
+        let is_whole = matches!(change, Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)))
+            || matches!(change, Ok(watcher::Event::InitDone));
+        if is_whole {
+            let all = slices.state();
+            tell.send_replace(all.iter().flat_map(|it| endpoints(it)).collect());
+        }
+    }
+}
+
+/// Learns everything a while later.
+async fn lag(mut prompt: Ways, tell: watch::Sender<Vec<SocketAddr>>) {
+    while prompt.changed().await.is_ok() {
+        sleep(LATE).await;
+        tell.send_replace(prompt.borrow_and_update().clone());
+    }
+}
+
+/// Those of a slice that new connections go to.
+fn endpoints(slice: &EndpointSlice) -> Vec<SocketAddr> {
+    let port = slice.ports.iter().flatten().find_map(|it| u16::try_from(it.port?).ok());
+    let all = slice.endpoints.iter();
+    let ready = all.filter(|it| it.conditions.as_ref().and_then(|it| it.ready) != Some(false));
+    ready
+        .filter_map(|it| Some(SocketAddr::new(it.addresses.first()?.parse::<IpAddr>().ok()?, port?)))
+        .collect()
+}
