@@ -16,8 +16,9 @@ use capt::{
     k8s::{Events, Kube},
     sandbox::router,
 };
+use embedded_kube::request::User;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::{ResourceExt as _, api::ListParams};
 use sandbox_router::proxy;
 use serde_json::{Value, json};
 use tokio::{
@@ -30,7 +31,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     node::next_address,
     shop::{GROUP, Shop, name},
-    world::World,
+    world::{World, apply},
 };
 
 /// A server for every pod, at the pod's address. It answers with the pod's image.
@@ -161,6 +162,37 @@ pub(crate) fn lingering(client: kube::Client, pod: &Value, linger: Duration) -> 
     };
     let stop = CancellationToken::new();
     Router { task: tokio::spawn(router::run(Kube::new(client), settings, stop.clone())), stop }
+}
+
+/// How the requests of routers are known in the log.
+pub(crate) const ROUTER: &str = "router";
+
+/// A client as the account of `deploy/router`, once it may what it is to do.
+pub(crate) async fn as_router(world: &World) -> kube::Client {
+    let manifest = include_str!("../../deploy/router/router-role.yaml");
+    for mut object in serde_saphyr::from_multiple::<Value>(manifest).unwrap() {
+        // As its kustomization does.
+        if !object["kind"].as_str().unwrap().starts_with("Cluster") {
+            object["metadata"]["namespace"] = json!("shop");
+        }
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            subject["namespace"] = json!("shop");
+        }
+        apply(&world.client(), object).await;
+    }
+    let groups = ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"];
+    let name = "system:serviceaccount:shop:capt-router".to_owned();
+    let user = User { name, groups: groups.map(str::to_owned).into(), ..User::default() };
+    let client = world.server.client_of(user, ROUTER).await;
+    let seen = Shop { client: client.clone(), namespace: "shop".to_owned() };
+    // A real API server learns of rules a moment later.
+    seen.eventually("the router may look", async || {
+        let (services, sandboxes) = (seen.api("Service"), seen.api("Sandbox"));
+        let all = ListParams::default();
+        services.list(&all).await.is_ok() && sandboxes.list(&all).await.is_ok()
+    })
+    .await;
+    client
 }
 
 /// The controller of Services, as the account of `deploy/`.

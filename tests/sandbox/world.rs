@@ -221,7 +221,7 @@ async fn until_allowed(client: Client) {
     sandboxes.list(&ListParams::default()).await.unwrap();
 }
 
-async fn apply(client: &Client, value: Value) {
+pub(crate) async fn apply(client: &Client, value: Value) {
     let object: DynamicObject = serde_json::from_value(value).unwrap();
     let types = object.types.clone().unwrap();
     let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));

@@ -17,13 +17,13 @@ pub(super) struct Audit {
 }
 
 impl Audit {
-    /// Everything that the operator asks for, and nothing that others do. Bodies are not kept.
+    /// Everything that the operator and the routers of a shop ask for, and nothing that others do. Bodies are not kept.
     pub(super) fn begin(dir: &Path) -> Self {
         let audit = Self { policy: dir.join("audit-policy.json"), log: dir.join("audit.log") };
         let policy = json!({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
             "rules": [
-                {"level": "Metadata", "userGroups": ["system:serviceaccounts:capt-system"]},
+                {"level": "Metadata", "userGroups": ["system:serviceaccounts:capt-system", "system:serviceaccounts:shop"]},
                 {"level": "None"},
             ],
         });

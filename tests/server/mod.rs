@@ -72,7 +72,7 @@ impl Server {
         }
     }
 
-    /// What the accounts of `capt-system` asked for, and on the embedded one everybody else, oldest first.
+    /// What the accounts of `capt-system` and `shop` asked for, and on the embedded one everybody else, oldest first.
     pub(crate) fn requests(&self) -> Vec<Logged> {
         match self {
             Self::Embedded(kube) => kube.requests().all(),
