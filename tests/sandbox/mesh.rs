@@ -14,8 +14,15 @@ use crate::{
 /// The kind as upstream serves it, as far as it concerns us: lists are atomic, and what is left out is filled in.
 const CRD: &str = include_str!("../fixtures/gateway-api/httproutes.yaml");
 
+/// The kind as its project publishes it, with all of its rules; ours where `scripts/real-kube` has not fetched it.
+fn published() -> String {
+    let bin = conformance::config::Settings::read().real_bin;
+    bin.and_then(|bin| std::fs::read_to_string(bin.join("httproutes.yaml")).ok())
+        .unwrap_or_else(|| CRD.to_owned())
+}
+
 async fn serve(world: &World) {
-    let crd = serde_saphyr::from_str(CRD).unwrap();
+    let crd = serde_saphyr::from_str(&published()).unwrap();
     let writer = Kube::new(world.client());
     writer.install_crds(&[crd]).await.unwrap();
     let missing =
@@ -112,7 +119,9 @@ async fn a_mesh_gets_the_routes_and_its_word_counts() {
     assert_eq!(world.writes().len(), before);
 
     // Somebody else's edit is undone.
-    shop.merge("HTTPRoute", name(&route), json!({"spec": {"rules": []}})).await.unwrap();
+    shop.merge("HTTPRoute", name(&route), json!({"spec": {"rules": [route["spec"]["rules"][0]]}}))
+        .await
+        .unwrap();
     let is_back = |it: &Value| keys(it) == ["group-key", "pr-1-key"];
     shop.until("HTTPRoute", name(&route), "as it was", is_back).await;
 
@@ -189,4 +198,31 @@ async fn if_nobody_said_the_mesh_is_taken_only_when_it_is_alive_and_no_router_is
     shop.eventually("no object of ours", async || written(&shop).await.is_empty()).await;
     assert!(shop.get("HTTPRoute", "other").await.is_some());
     world.end().await;
+}
+
+/// The longest keys, as many as there may be, and as many headers as nobody has.
+#[tokio::test]
+async fn the_published_kind_takes_every_object_that_is_written_for_a_mesh() {
+    let world = World::idle().await;
+    serve(&world).await;
+    let shop = with_cart(&world).await;
+    for (keys, headers) in [(0, 0), (1, 0), (40, 1), (100, 5), (7, 80)] {
+        let service = format!("cart-{keys}-{headers}");
+        let answers = |at: usize| (format!("{at:0>63}"), (at % 5 > 0).then(|| ("fork".to_owned(), 80)));
+        let port = sandbox::mesh::Port {
+            namespace: "shop".to_owned(),
+            service: service.clone(),
+            port: 80,
+            keys: (0..keys).map(answers).collect(),
+            headers: (0..headers).map(|at| format!("x-tenant-{at}")).collect(),
+        };
+        let shards = sandbox::mesh::shards(&port, &sandbox::mesh::Homes::new());
+        for shard in &shards {
+            let made = shop.make("HTTPRoute", shard.clone()).await;
+            assert!(made.is_ok(), "{keys} keys and {headers} headers: {made:?}");
+        }
+        let kept = shop.list("HTTPRoute", &format!("{GROUP}/service={service}")).await;
+        let known = sandbox::mesh::homes(&port, &kept);
+        assert_eq!(known.len(), keys, "each key is found again in what the server keeps");
+    }
 }
