@@ -1,11 +1,22 @@
 //! The way to a router through the API server: no address of the cluster has to be reachable from outside.
 
-use std::{future::Future, io, pin::Pin};
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+};
 
+use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use sandbox::api::names;
-use sandbox_router::tunnel::{BoxIo, PORT, agent::Dial};
+use sandbox_router::tunnel::{
+    BoxIo, PORT,
+    agent::{Dial, Refusal, innermost},
+};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
 /// The name of the container port where agents knock.
 const PORT_NAME: &str = "tunnel";
@@ -15,29 +26,64 @@ const PORT_NAME: &str = "tunnel";
 pub struct PortForward {
     client: Client,
     namespace: String,
+    /// Who was dialled last.
+    last: Arc<Mutex<Option<String>>>,
 }
 
 impl PortForward {
     /// The routers of this namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
-        Self { client, namespace: namespace.to_owned() }
+        Self { client, namespace: namespace.to_owned(), last: Arc::default() }
     }
 
     async fn open(&self) -> io::Result<BoxIo> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
-        let all =
-            pods.list(&ListParams::default().labels(names::ROUTER_LABEL)).await.map_err(io::Error::other)?;
-        let ready: Vec<&Pod> = all.iter().filter(|it| is_ready(it)).collect();
-        let Some(pod) = ready.get(fastrand::usize(..ready.len().max(1))) else {
+        let all = pods.list(&ListParams::default().labels(names::ROUTER_LABEL)).await;
+        let all = all.map_err(|error| self.explain(error))?;
+        let Some(pod) = self.choose(&all.items) else {
             let why = format!("no router is ready in the namespace {}", self.namespace);
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         };
         let port = port(pod);
-        let mut forward = pods.portforward(&pod.name_any(), &[port]).await.map_err(io::Error::other)?;
-        let stream =
-            forward.take_stream(port).ok_or_else(|| io::Error::other("the port-forward has no stream"))?;
+        let forward = pods.portforward(&pod.name_any(), &[port]).await;
+        let mut forward = forward.map_err(|error| self.explain(error))?;
+        let (stream, error) = (forward.take_stream(port), forward.take_error(port));
+        let (Some(stream), Some(error)) = (stream, error) else {
+            return Err(io::Error::other("the port-forward has no stream"));
+        };
         // The forwarder goes on by itself, and ends with the stream.
-        Ok(Box::new(stream))
+        let pod = pod.name_any();
+        let error = error.map(move |it| it.map(|words| brief(&pod, port, &words)));
+        Ok(Box::new(Forwarded { stream, error: error.fuse().boxed() }))
+    }
+
+    /// A router that is ready. Why the last one was left is not known here: it may be gone, and its pod not know it yet.
+    fn choose<'a>(&self, all: &'a [Pod]) -> Option<&'a Pod> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let ready: Vec<&Pod> = all.iter().filter(|it| is_ready(it)).collect();
+        let is_other = |it: &&Pod| it.metadata.name != *last;
+        let others: Vec<&Pod> = ready.iter().copied().filter(is_other).collect();
+        let from = if others.is_empty() { ready } else { others };
+        let chosen = *from.get(fastrand::usize(..from.len().max(1)))?;
+        last.clone_from(&chosen.metadata.name);
+        Some(chosen)
+    }
+
+    /// Who has not the rights for this way will not have them the next moment either.
+    fn explain(&self, error: kube::Error) -> io::Error {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => Refusal(format!(
+                "the API server does not let you through to the routers of {0}. That takes `list` on `pods`, and `create` and \
+                 `get` on `pods/portforward`, in the namespace {0}: ask for these rights, or name an address of the routers \
+                 with --address, if there is one (it says: {1})",
+                self.namespace,
+                // Where `create` alone is missing it says no more.
+                status.message.trim_end_matches(": ")
+            ))
+            .into(),
+            kube::Error::Api(status) if !status.message.is_empty() => io::Error::other(status.message),
+            other => io::Error::other(format!("the API server does not answer: {}", innermost(&other))),
+        }
     }
 }
 
@@ -49,6 +95,54 @@ impl Dial for PortForward {
     fn name(&self) -> String {
         format!("a router of {}", self.namespace)
     }
+}
+
+/// What is forwarded. If it ends because the kubelet gave up, its words are the error.
+struct Forwarded {
+    stream: DuplexStream,
+    error: BoxFuture<'static, Option<String>>,
+}
+
+impl AsyncRead for Forwarded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if matches!(read, Poll::Ready(Ok(()))) && buf.filled().len() == before && buf.remaining() > 0 {
+            // They come before the end.
+            if let Some(Some(words)) = (&mut self.error).now_or_never() {
+                return Poll::Ready(Err(io::Error::other(words)));
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Forwarded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// What a kubelet says, in a line that can be read: its own is longer than a terminal is wide, and the reason comes last.
+fn brief(pod: &str, port: u16, words: &str) -> String {
+    if words.contains("connection refused") {
+        return format!("nothing listens at port {port} of the pod {pod}");
+    }
+    // `error forwarding port 8446 to pod 3f2a…, uid : the reason`
+    let reason = words.split_once(", uid ").and_then(|(_, rest)| rest.split_once(": "));
+    format!("the port-forward to the pod {pod} failed: {}", reason.map_or(words, |(_, reason)| reason))
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -69,6 +163,7 @@ fn port(pod: &Pod) -> u16 {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
@@ -97,5 +192,79 @@ mod tests {
             "2026-11-17T05:00:00Z".parse().unwrap(),
         ));
         assert!(!is_ready(&going));
+    }
+
+    fn is_refusal(error: &io::Error) -> bool {
+        error.get_ref().and_then(|it| it.downcast_ref::<Refusal>()).is_some()
+    }
+
+    fn dialler() -> PortForward {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        PortForward::new(Client::try_from(nowhere).unwrap(), "shop")
+    }
+
+    #[tokio::test]
+    async fn another_router_is_dialled_every_time_if_there_are_several() {
+        let named = |name: &str, ready: &str| {
+            let mut pod = pod(ready, &json!([]));
+            pod.metadata.name = Some(name.to_owned());
+            pod
+        };
+        let (dialler, mut last) = (dialler(), None);
+        let all = [named("a", "True"), named("b", "True"), named("c", "True"), named("d", "False")];
+        for _ in 0..50 {
+            let next = dialler.choose(&all).unwrap().metadata.name.clone();
+            assert_ne!(next, last);
+            assert_ne!(next.as_deref(), Some("d"));
+            last = next;
+        }
+        let alone = [named("a", "True")];
+        assert!(dialler.choose(&alone).is_some());
+        assert!(dialler.choose(&alone).is_some(), "the only one is dialled again");
+        assert!(dialler.choose(&[]).is_none());
+    }
+
+    #[tokio::test]
+    async fn who_may_not_is_told_the_rights_that_are_needed() {
+        let refused = kube::core::Status::failure("ann cannot list pods", "Forbidden").with_code(403);
+        let error = dialler().explain(kube::Error::Api(refused.boxed()));
+        let words = ["ann cannot list pods", "`list` on `pods`", "`create` and `get` on `pods/portforward`"];
+        assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}");
+        assert!(is_refusal(&error), "it would be tried for ever");
+        let away = kube::core::Status::failure("error dialing backend", "InternalError").with_code(500);
+        let error = dialler().explain(kube::Error::Api(away.boxed()));
+        assert_eq!(error.to_string(), "error dialing backend");
+        assert!(!is_refusal(&error));
+    }
+
+    #[tokio::test]
+    async fn the_last_words_of_a_kubelet_are_the_error() {
+        let ends = async |words: Option<&str>| {
+            let (mut far, stream) = tokio::io::duplex(64);
+            let error = std::future::ready(words.map(str::to_owned)).fuse().boxed();
+            let mut forwarded = Forwarded { stream, error };
+            far.write_all(b"bytes").await.unwrap();
+            drop(far);
+            let mut read = Vec::new();
+            let end = forwarded.read_to_end(&mut read).await;
+            assert_eq!(read, b"bytes");
+            end.map_err(|error| error.to_string())
+        };
+        assert_eq!(ends(Some("connection refused")).await, Err("connection refused".to_owned()));
+        assert_eq!(ends(None).await, Ok(5));
+    }
+
+    #[test]
+    fn a_kubelet_s_words_are_cut_to_what_a_person_needs() {
+        let said = |why: &str| {
+            let words = format!("error forwarding port 8446 to pod 3f2a51c0, uid : {why}");
+            brief("router-0", 8446, &words)
+        };
+        let refused = "failed to connect to localhost:8446 inside namespace \"3f2a51c0\", IPv4: dial tcp4 127.0.0.1:8446: \
+                       connect: connection refused IPv6 dial tcp6: address localhost: no suitable address";
+        assert_eq!(said(refused), "nothing listens at port 8446 of the pod router-0");
+        let gone = "failed to find sandbox \"3f2a51c0\" in store: not found";
+        assert_eq!(said(gone), format!("the port-forward to the pod router-0 failed: {gone}"));
+        assert_eq!(brief("router-0", 1, "no"), "the port-forward to the pod router-0 failed: no");
     }
 }

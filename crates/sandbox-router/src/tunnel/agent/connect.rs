@@ -21,8 +21,8 @@ use super::{
     },
     Agent, State,
     awake::Awake,
-    dial::{first, is_distrust},
-    forward::{Forward, Internal, Last},
+    dial::{first, is_final},
+    forward::{Forward, Internal, Last, innermost},
 };
 
 /// How much of a refusal is read.
@@ -95,7 +95,7 @@ impl Visit<'_> {
         match timeout(times.dial, first(self.agent.dial.as_ref(), times.redial)).await {
             Ok(Ok(io)) => Ok((token, io)),
             // Nothing was said to it, the token least of all.
-            Ok(Err(error)) if is_distrust(&error) => Err(Ended::Refused(error.to_string())),
+            Ok(Err(error)) if is_final(&error) => Err(Ended::Refused(error.to_string())),
             Ok(Err(error)) => Err(Ended::Silent(format!("cannot reach {gateway}: {error}"))),
             Err(_) => Err(Ended::Silent(format!("{gateway} does not answer"))),
         }
@@ -129,7 +129,7 @@ impl Visit<'_> {
         let mut connection = match timeout(times.handshake, open(io, &line)).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Ended::Silent(format!("the connection broke at once: {error}")),
-            Err(_) => return Ended::Silent("the gateway said no more".to_owned()),
+            Err(_) => return Ended::Silent("the router said no more".to_owned()),
         };
         self.connected(headers);
         let ping = connection.ping_pong();
@@ -155,7 +155,7 @@ impl Visit<'_> {
                 Ended::Lost("the router ends".to_owned())
             }
             why = &mut driver => Ended::Lost(why.unwrap_or_else(|error| error.to_string())),
-            () = pulse => Ended::Lost("nothing was heard of the gateway".to_owned()),
+            () = pulse => Ended::Lost("nothing was heard of the router".to_owned()),
             () = self.stop.cancelled() => {
                 // The gateway hears it, and hangs up; `overdue` is how long that may take.
                 let _hung_up = (&mut driver).await;
@@ -208,7 +208,7 @@ impl Visit<'_> {
 
 /// Says who we are. The connection and what the gateway says of us, or how it ended.
 async fn knock(hello: &Hello, host: &str, io: BoxIo) -> Result<(TokioIo<Upgraded>, HeaderMap), Ended> {
-    let broke = |error: hyper::Error| Ended::Silent(format!("{host} broke off: {error}"));
+    let broke = |error: hyper::Error| Ended::Silent(format!("{host} broke off: {}", innermost(&error)));
     let (mut send, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(broke)?;
     let _driver = AbortOnDropHandle::new(tokio::spawn(connection.with_upgrades()));
@@ -227,7 +227,7 @@ async fn knock(hello: &Hello, host: &str, io: BoxIo) -> Result<(TokioIo<Upgraded
 async fn refusal(status: StatusCode, answer: Response<hyper::body::Incoming>) -> Ended {
     let text = Limited::new(answer.into_body(), REFUSAL).collect().await;
     let text = text.map(|it| String::from_utf8_lossy(&it.to_bytes()).into_owned()).unwrap_or_default();
-    let text = if text.is_empty() { format!("the gateway answers {status}") } else { text };
+    let text = if text.is_empty() { format!("the router answers {status}") } else { text };
     match status {
         StatusCode::CONFLICT => Ended::Fenced(text),
         StatusCode::UNAUTHORIZED
@@ -264,7 +264,7 @@ async fn drive(mut connection: Served, line: Arc<Line>, forward: Forward) -> Str
                     tasks.spawn(async move { forward.serve(request, respond).await });
                 }
                 Some(Err(error)) => return format!("the connection broke: {error}"),
-                None => return "the gateway closed the connection".to_owned(),
+                None => return "the connection was closed".to_owned(),
             },
             window = line.wider() => {
                 // While an earlier change is not acknowledged there is no other; the next measurement asks again.

@@ -32,7 +32,7 @@ pub(super) async fn first(dial: &dyn Dial, every: Duration) -> io::Result<BoxIo>
         loop {
             tokio::select! {
                 Some(ended) = attempts.next() => match ended {
-                    Err(error) if !attempts.is_empty() && !is_distrust(&error) => {}
+                    Err(error) if !attempts.is_empty() && !is_final(&error) => {}
                     ended => return ended,
                 },
                 () = &mut next => break,
@@ -74,6 +74,22 @@ pub struct Tls {
 /// Whether a connection did not come about because the other side's certificate is not to be trusted.
 pub fn is_distrust(error: &io::Error) -> bool {
     error.get_ref().and_then(|it| it.downcast_ref::<Distrust>()).is_some()
+}
+
+/// Somebody on the way says no, and trying again does not help. The words tell what does.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::other(refusal)
+    }
+}
+
+/// Whether trying again does not help.
+pub(super) fn is_final(error: &io::Error) -> bool {
+    is_distrust(error) || error.get_ref().and_then(|it| it.downcast_ref::<Refusal>()).is_some()
 }
 
 /// The other side is not who it should be.
@@ -157,11 +173,16 @@ mod tests {
         assert_eq!(since.elapsed().as_secs(), 3, "one a second");
     }
 
-    struct Refuses;
+    /// Refuses everybody; with a word only after a while.
+    struct Refuses(Option<Duration>);
 
     impl Dial for Refuses {
         fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
-            Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
+            Box::pin(async {
+                let Some(pause) = self.0 else { return Err(io::ErrorKind::ConnectionRefused.into()) };
+                sleep(pause).await;
+                Err(Refusal("ask for more rights".to_owned()).into())
+            })
         }
 
         fn name(&self) -> String {
@@ -172,7 +193,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_refused_knows_it_at_once() {
         let since = Instant::now();
-        let refused = first(&Refuses, Duration::from_secs(1)).await.err().unwrap();
+        let refused = first(&Refuses(None), Duration::from_secs(1)).await.err().unwrap();
         assert_eq!((refused.kind(), since.elapsed()), (io::ErrorKind::ConnectionRefused, Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_is_believed_although_other_attempts_are_under_way() {
+        let (since, every) = (Instant::now(), Duration::from_secs(1));
+        let refused = first(&Refuses(Some(every * 3 / 2)), every).await.err().unwrap();
+        assert_eq!(since.elapsed(), every * 3 / 2);
+        assert!(is_final(&refused), "{refused}");
+        assert_eq!(refused.to_string(), "ask for more rights");
     }
 }

@@ -106,7 +106,8 @@ fn refuse(respond: &mut SendResponse<Bytes>, word: &'static str, why: &str) {
     }
 }
 
-fn innermost(error: &(dyn Error + 'static)) -> String {
+/// What is at the bottom of an error, as people say it.
+pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut inner = error;
     while let Some(cause) = inner.source() {
         inner = cause;

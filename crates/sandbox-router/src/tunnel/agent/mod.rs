@@ -21,12 +21,15 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::dial::{Dial, Tcp, Tls, is_distrust};
 use self::{
     awake::Awake,
     backoff::Backoff,
     connect::{Ended, Visit},
     local::Locals,
+};
+pub use self::{
+    dial::{Dial, Refusal, Tcp, Tls, is_distrust},
+    forward::innermost,
 };
 use super::{BoxIo, Mapping, PortReport, Times, Workload};
 
