@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     config::Outer,
-    sandbox::connect::{FileToken, KubeToken, PortForward, Published, confirm, tls},
+    sandbox::connect::{FileToken, KubeToken, PortForward, Published, confirm, prompt, tls},
 };
 
 /// What to answer for, and how to reach the router.
@@ -66,7 +66,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
     let config = args.access.config_or_usual(outer).await?;
     let tokens = tokens(args, &config, outer)?;
-    let client = Client::try_from(config).map_err(|error| explain(&error))?;
+    let client = prompt(config).map_err(|error| explain(&error))?;
     let mappings = mappings(args, &client).await?;
     for mapping in &mappings {
         output::say(&format!("port {} goes to {}", mapping.port, mapping.to_local()));
