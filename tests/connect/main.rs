@@ -11,7 +11,9 @@
 mod agent;
 mod cluster;
 mod forward;
+mod kubelet;
 mod network;
+mod nodes;
 mod rig;
 #[path = "../server/mod.rs"]
 mod server;

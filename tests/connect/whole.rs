@@ -36,7 +36,7 @@ use crate::{
 pub(crate) const KEY: &str = "pr-1-key";
 const RIGHTS: &str = include_str!("../../deploy/router/router-role.yaml");
 /// The pod of the baseline.
-const POD: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
+pub(crate) const POD: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 
 /// A cluster with a service, a sandbox, a local workload of it, and a router.
 pub(crate) struct Whole {
@@ -166,7 +166,7 @@ pub(crate) async fn free_ports() -> [SocketAddr; 4] {
     std::array::from_fn(|at| all[at].local_addr().unwrap())
 }
 
-async fn put(cluster: &Cluster, mut object: Value) {
+pub(crate) async fn put(cluster: &Cluster, mut object: Value) {
     let (api_version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
@@ -185,7 +185,7 @@ async fn put(cluster: &Cluster, mut object: Value) {
 }
 
 /// What `kubectl apply -k deploy/router` gives, and no more.
-async fn give_rights(cluster: &Cluster) {
+pub(crate) async fn give_rights(cluster: &Cluster) {
     for mut object in serde_saphyr::from_multiple::<Value>(RIGHTS).unwrap() {
         if !object["kind"].as_str().unwrap().starts_with("Cluster") {
             object["metadata"]["namespace"] = json!(HOME);
@@ -198,7 +198,7 @@ async fn give_rights(cluster: &Cluster) {
 }
 
 /// The service, its pod, the sandbox and the local workload, as the controllers would leave them.
-async fn make(cluster: &Cluster, listen: u16, local: u16) {
+pub(crate) async fn make(cluster: &Cluster, listen: u16, local: u16) {
     let group = "sandbox.capt.x-k8s.io";
     let listen = json!({"80": listen}).to_string();
     let meta = |name: &str| json!({"name": name, "namespace": HOME});
@@ -240,8 +240,8 @@ async fn make(cluster: &Cluster, listen: u16, local: u16) {
 }
 
 pub(crate) const LOCAL: &str = "200 local/shop/cart-local mine";
-const GONE: &str = "503 local/shop/cart-local disconnected";
-const BASELINE: &str = "200 baseline baseline";
+pub(crate) const GONE: &str = "503 local/shop/cart-local disconnected";
+pub(crate) const BASELINE: &str = "200 baseline baseline";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_when_it_is_gone() {

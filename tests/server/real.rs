@@ -1,8 +1,12 @@
 //! etcd, kube-apiserver and kube-controller-manager, for one test.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
-use conformance::{RealKube, config};
+use conformance::{Kubelet, RealKube, config};
 use embedded_kube::faults::Logged;
 use http::header::USER_AGENT;
 use k8s_openapi::api::{
@@ -29,8 +33,7 @@ pub(crate) struct Real {
 
 impl Real {
     pub(super) async fn start(users: &[(&str, &str)]) -> Self {
-        let bin = config::Settings::read().real_bin;
-        let bin = bin.expect("there is no real control plane: `scripts/real-kube build` makes one");
+        let bin = bin();
         let files = tempfile::tempdir().unwrap();
         let audit = Audit::begin(files.path());
         let mut flags = audit.flags();
@@ -66,6 +69,11 @@ impl Real {
         client(config, agent)
     }
 
+    /// A kubelet for a node, at the port that it had before if it had one.
+    pub(crate) async fn kubelet(&self, node: &str, before: Option<SocketAddr>) -> Kubelet {
+        self.kube.kubelet(&bin(), node, before).await.unwrap()
+    }
+
     pub(super) fn requests(&self) -> Vec<Logged> {
         self.audit.requests()
     }
@@ -73,6 +81,12 @@ impl Real {
     pub(super) fn kubeconfig(&self) -> String {
         fs::read_to_string(&self.kube.kubeconfig).unwrap()
     }
+}
+
+fn bin() -> PathBuf {
+    config::Settings::read()
+        .real_bin
+        .expect("there is no real control plane: `scripts/real-kube build` makes one")
 }
 
 fn client(mut config: Config, agent: &str) -> Client {

@@ -30,6 +30,7 @@ impl<'a> Pki<'a> {
             None,
             &["localhost", "127.0.0.1", "kubernetes.default.svc"],
         )?;
+        pki.certificate("kubelet", "system:node:kubelet", Some("system:nodes"), &["127.0.0.1"])?;
         pki.certificate("admin", "admin", Some("system:masters"), &[])?;
         pki.certificate("kcm", "system:kube-controller-manager", None, &[])?;
         let accounts = KeyPair::generate()?;

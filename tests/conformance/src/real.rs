@@ -165,6 +165,10 @@ fn api_arguments(home: &Path, ports: &Ports) -> Vec<String> {
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--endpoint-reconciler-type=none".into(),
         "--allow-privileged=true".into(),
+        // For the cases in which a node is more than an object.
+        format!("--kubelet-client-certificate={}", file("admin.crt")),
+        format!("--kubelet-client-key={}", file("admin.key")),
+        format!("--kubelet-certificate-authority={}", file("ca.crt")),
     ]
 }
 
