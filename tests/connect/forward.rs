@@ -1,5 +1,5 @@
-//! The way through the API server. Nothing here has a kubelet, so a few lines play the API server and the kubelet behind it:
-//! they list one router, and carry bytes in the frames of `v4.channel.k8s.io`.
+//! The way through the API server, where there is none that is real: a few lines play it and the kubelet behind it. They list
+//! one router, and carry bytes in the frames of `v4.channel.k8s.io`. `kubelet` has the real ones.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
