@@ -1,11 +1,19 @@
-//! The one reader of the wall clock in this crate.
+//! The one reader of the wall clock in this crate, and of what the processor did.
+
+use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The present moment.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()
+}
+
+/// How long the processor has worked for this thread.
+pub fn worked() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 /// A moment as `metav1.Time` writes it: UTC, whole seconds.

@@ -1,4 +1,4 @@
-//! What an evaluation may take: time, and memory for what it makes.
+//! What an evaluation may take: time of the processor, and memory for what it makes.
 //!
 //! The evaluator has no hooks, so expressions get calls of two functions of ours: `#tick` in each round of a loop, and
 //! `#made` around what makes strings, lists and maps. `#room` goes before functions that can make much of little.
@@ -19,8 +19,10 @@ use super::{
     functions::LIBRARIES,
     rewrite::{bind, call_of, ident, wrap},
 };
+use crate::clock::worked;
 
-/// All rules of one write together take no longer than this.
+/// All rules of one write together take no longer than this of the processor. On a busy machine a thread waits for longer than
+/// it works, and that is no fault of the rules: a write that is refused is not tried again.
 const MOST_TIME: Duration = Duration::from_millis(900);
 
 /// All values that the rules of one write make have no more bytes than this together.
@@ -62,9 +64,25 @@ const MAKERS: [&str; 17] = [
 
 #[derive(Debug, Clone, Copy)]
 struct Meter {
+    /// Before this there is no need to ask for the time of the processor, which takes longer.
     until: Instant,
+    /// On other threads.
+    spent: Duration,
+    /// When it came to this thread, by the thread's own clock.
+    since: Duration,
     made: usize,
     is_over: bool,
+}
+
+impl Meter {
+    fn new() -> Self {
+        let (until, since) = (Instant::now() + MOST_TIME, worked());
+        Self { until, spent: Duration::ZERO, since, made: 0, is_over: false }
+    }
+
+    fn spent(&self) -> Duration {
+        self.spent + worked().saturating_sub(self.since)
+    }
 }
 
 thread_local! {
@@ -76,7 +94,7 @@ pub fn metered<T>(work: impl FnOnce() -> T) -> T {
     if METER.get().is_some() {
         return work();
     }
-    METER.set(Some(Meter { until: Instant::now() + MOST_TIME, made: 0, is_over: false }));
+    METER.set(Some(Meter::new()));
     let done = work();
     METER.set(None);
     done
@@ -88,11 +106,11 @@ pub struct Allowance(Option<Meter>);
 
 impl Allowance {
     pub fn here() -> Self {
-        Self(METER.get())
+        Self(METER.get().map(|it| Meter { spent: it.spent(), ..it }))
     }
 
     pub fn take_on(self) {
-        METER.set(self.0);
+        METER.set(self.0.map(|it| Meter { since: worked(), ..it }));
     }
 }
 
@@ -104,7 +122,8 @@ pub fn is_over() -> bool {
 fn charge(bytes: usize) -> Result<(), ExecutionError> {
     let Some(mut meter) = METER.get() else { return Ok(()) };
     meter.made = meter.made.saturating_add(bytes);
-    meter.is_over = meter.is_over || meter.made > MOST_MADE || Instant::now() > meter.until;
+    let is_late = || Instant::now() > meter.until && meter.spent() > MOST_TIME;
+    meter.is_over = meter.is_over || meter.made > MOST_MADE || is_late();
     METER.set(Some(meter));
     if meter.is_over { Err(ExecutionError::function_error("", "out of budget")) } else { Ok(()) }
 }
@@ -259,4 +278,56 @@ fn made(expression: IdedExpr) -> IdedExpr {
         return expression;
     }
     wrap(call_of(MADE, None, vec![expression]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Works until so much of the allowance is gone.
+    fn work(time: Duration) {
+        while METER.get().is_some_and(|it| it.spent() < time) {}
+    }
+
+    #[test]
+    fn who_waits_for_the_processor_is_not_out_of_time() {
+        metered(|| {
+            thread::sleep(MOST_TIME + Duration::from_millis(100));
+            assert!(!is_over());
+        });
+    }
+
+    #[test]
+    fn who_works_for_too_long_is_out_of_time() {
+        metered(|| {
+            work(MOST_TIME / 2);
+            assert!(!is_over());
+            work(MOST_TIME + Duration::from_millis(50));
+            // The clock of the thread is not the one on the wall, which may be behind it by a little.
+            thread::sleep(Duration::from_millis(10));
+            assert!(is_over());
+        });
+        assert!(!is_over(), "the next one has an allowance of its own");
+    }
+
+    #[test]
+    fn work_on_another_thread_counts() {
+        let rest = metered(|| {
+            work(MOST_TIME * 2 / 3);
+            let allowance = Allowance::here();
+            let other = thread::spawn(move || {
+                allowance.take_on();
+                assert!(!is_over());
+                work(MOST_TIME * 4 / 3);
+                Allowance::here()
+            });
+            let rest = other.join().unwrap();
+            rest.take_on();
+            assert!(is_over());
+            rest
+        });
+        assert!(rest.0.is_some_and(|it| it.spent >= MOST_TIME * 4 / 3));
+    }
 }
