@@ -11,7 +11,7 @@ use capt::{
     k8s::{Events, Kube},
     operator::sandboxes::{Crew, outposts},
 };
-use embedded_kube::faults::Logged;
+use embedded_kube::{faults::Logged, request::Verb};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -36,6 +36,9 @@ use crate::{
 
 /// How long a call may take. A busy machine is not what is tested.
 const DEADLINE: Duration = Duration::from_mins(2);
+
+/// How many requests are shown of a test that failed.
+const LAST: usize = 60;
 
 /// Everything that a test needs.
 pub(crate) struct World {
@@ -205,6 +208,22 @@ impl World {
             quiet = if writes == before { quiet + 1 } else { 0 };
             before = writes;
             tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+    }
+}
+
+/// What a failed test leaves for people: whether the controllers slept, tried in vain, or waited for an answer.
+impl Drop for World {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let (requests, now) = (self.requests(), terraform_driver::clock::now());
+        eprintln!("what the controllers asked for last, {} requests in all, until {now}:", requests.len());
+        for it in requests.iter().rev().take(LAST).rev() {
+            let Logged { at, took, verb, resource, subresource, namespace, name, code, .. } = it;
+            let verb = verb.map_or("", Verb::name);
+            eprintln!("{at} {took:?}: {verb} {resource} {subresource} {namespace}/{name}: {code}");
         }
     }
 }
