@@ -4,7 +4,7 @@
 //! callers cost little. They are parked soon, because buffers that were held at the same time leave holes in the heap when
 //! they are given back one by one: what counts is how many are held at once.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{os::fd::OwnedFd, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::Request;
@@ -129,10 +129,7 @@ async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &ht
 }
 
 /// Whether a connection was torn off by its caller: nobody waits for an answer.
-pub(super) fn is_torn<'a, S>(wire: &'a S) -> bool
-where
-    SockRef<'a>: From<&'a S>,
-{
+fn is_torn(wire: &OwnedFd) -> bool {
     !matches!(SockRef::from(wire).take_error(), Ok(None))
 }
 

@@ -7,12 +7,12 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
+    mem::MaybeUninit,
     net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Waker},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use h2::client::SendRequest;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 
 use super::{dial::Dial, settings::Settings};
@@ -171,7 +172,7 @@ impl Pool {
         let looks = state.looks;
         let all = state.plain.get_mut(&to)?;
         while let Some((stream, since)) = all.pop() {
-            if is_quiet(&stream) && looks.wrapping_sub(since) <= IDLE {
+            if looks.wrapping_sub(since) <= IDLE && is_quiet(&stream) {
                 return Some(stream);
             }
         }
@@ -282,7 +283,7 @@ impl Pool {
             !all.is_empty()
         });
         state.plain.retain(|_, all| {
-            all.retain(|(stream, since)| is_quiet(stream) && looks.wrapping_sub(*since) <= IDLE);
+            all.retain(|(stream, since)| looks.wrapping_sub(*since) <= IDLE && is_quiet(stream));
             !all.is_empty()
         });
         state.shared.retain(|_, all| {
@@ -313,7 +314,9 @@ impl Pool {
     }
 }
 
-/// Whether an idle connection has nothing to say: neither that it is closed, nor something that nobody asked for.
+/// Whether an idle connection has nothing to say: neither that it is closed, nor something that nobody asked for. The kernel is asked:
+/// the runtime knows only what it has seen, and what it has seen it tells only so often.
 fn is_quiet(stream: &TcpStream) -> bool {
-    stream.poll_read_ready(&mut Context::from_waker(Waker::noop())).is_pending()
+    let mut byte = [MaybeUninit::uninit()];
+    matches!(SockRef::from(stream).peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }

@@ -196,6 +196,9 @@ impl Listeners {
     }
 }
 
+/// A caller went away before it was accepted.
+const GONE: [io::ErrorKind; 2] = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
+
 /// Where accepted connections go.
 #[derive(Clone)]
 struct Queue {
@@ -208,13 +211,22 @@ impl Queue {
     /// the service of before, and get it.
     fn hand_over(&self, open: &Open, to: Origin) {
         let before = open.origin.load_full();
-        // Not by the runtime, which would have to be told first that somebody is there.
-        while let Ok((socket, peer)) = SockRef::from(&*open.listener).accept() {
-            let accepted = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket.into()));
-            match (accepted, peer.as_socket()) {
-                (Ok(stream), Some(peer)) => self.serve_when_there_is_room(stream, peer, Arc::clone(&before)),
-                (Err(error), _) => tracing::warn!(%error, "a connection could not be accepted"),
-                (Ok(_), None) => {}
+        loop {
+            // Not by the runtime, which would have to be told first that somebody is there.
+            let accepted = SockRef::from(&*open.listener).accept().and_then(|(socket, peer)| {
+                socket.set_nonblocking(true)?;
+                Ok((TcpStream::from_std(socket.into())?, peer.as_socket()))
+            });
+            match accepted {
+                Ok((stream, Some(peer))) => self.serve_when_there_is_room(stream, peer, Arc::clone(&before)),
+                Ok((_, None)) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // Who went away while it waited says nothing of the others.
+                Err(error) if GONE.contains(&error.kind()) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    break;
+                }
             }
         }
         open.origin.store(Arc::new(to));

@@ -11,15 +11,22 @@ use std::{
 };
 
 use rstest::rstest;
+use sandbox_router::{
+    locals::NoLocals,
+    proxy::{Limits, Proxy, Settings},
+};
 use socket2::SockRef;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
-use super::support::{PATIENCE, Reserved, Shop, cart, eventually, proxy, table};
+use super::support::{
+    PATIENCE, Reserved, Shop, ask, cart, eventually, get, http1, proxy, settings, table, whole,
+};
 
-/// A pod that answers every request with these pieces, and closes where they do not tell the end themselves.
+/// A pod that answers every request with these pieces, and closes where they do not tell the end themselves. `RST` is no piece: the
+/// connection is torn off.
 async fn scripted(pieces: &'static [&'static str], closes: bool) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, opened) = (listener.local_addr().unwrap(), Arc::<AtomicUsize>::default());
@@ -36,6 +43,10 @@ async fn scripted(pieces: &'static [&'static str], closes: bool) -> (SocketAddr,
                     }
                     heard.clear();
                     for piece in pieces {
+                        if *piece == "RST" {
+                            SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
+                            return;
+                        }
                         stream.write_all(piece.as_bytes()).await.unwrap();
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
@@ -102,6 +113,8 @@ fn joined(mut chunks: &str) -> String {
 #[case::until_it_closes("GET", &["HTTP/1.1 200 OK\r\n\r\nhel", "lo"], true)]
 #[case::older("GET", &["HTTP/1.0 200 OK\r\ncontent-length: 5\r\n\r\nhello"], true)]
 #[case::no_content("GET", &["HTTP/1.1 204 No Content\r\n\r\n"], false)]
+#[case::no_content_of_a_length("GET", &["HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n"], false)]
+#[case::a_list_of_lengths("GET", &["HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\nhello"], false)]
 #[case::not_modified("GET", &["HTTP/1.1 304 Not Modified\r\netag: \"a\"\r\n\r\n"], false)]
 #[case::only_the_head("HEAD", &["HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"], false)]
 #[case::only_the_head_of_chunks("HEAD", &["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"], false)]
@@ -146,14 +159,15 @@ async fn what_is_no_answer_is_refused_on_both_ways(#[case] pieces: &'static [&'s
 #[rstest]
 #[case::a_length(&["HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhel", "lo"])]
 #[case::chunks(&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n32\r\nhel", "lo"])]
+#[case::until_it_closes(&["HTTP/1.1 200 OK\r\n\r\nhel", "lo", "RST"])]
 #[case::chunks_that_make_no_sense(&["HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "nonsense\r\n"])]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one(#[case] pieces: &'static [&'static str]) {
     let (pod, _) = scripted(pieces, true).await;
     let (proxy, port) = (proxy(), Reserved::new());
     proxy.apply(table([cart(port.port, &[pod])])).await;
-    let mut sender = super::support::http1(port.address()).await;
-    let response = sender.send_request(super::support::get("/", &[])).await.unwrap();
+    let mut sender = http1(port.address()).await;
+    let response = sender.send_request(get("/", &[])).await.unwrap();
     let body = tokio::time::timeout(PATIENCE, http_body_util::BodyExt::collect(response.into_body())).await;
     assert!(body.expect("it ends").is_err());
 }
@@ -178,18 +192,23 @@ async fn requests_that_come_together_are_answered_in_their_order_on_whichever_wa
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_pods_are_used_again_and_large_answers_arrive() {
     let shop = Shop::open().await;
-    let mut sender = super::support::http1(shop.port.address()).await;
+    let mut sender = http1(shop.port.address()).await;
     for size in [0, 1, 16 * 1024, 5_000_000, 3] {
         sender.ready().await.unwrap();
-        let request = super::support::get(&format!("/big?{size}"), &[]);
-        let (status, _, body) = super::support::whole(sender.send_request(request).await.unwrap()).await;
+        let request = get(&format!("/big?{size}"), &[]);
+        let (status, _, body) = whole(sender.send_request(request).await.unwrap()).await;
         assert_eq!((status.as_u16(), body.len()), (200, size));
     }
     assert_eq!(shop.baseline.connections.load(Ordering::SeqCst), 1);
 }
 
+#[rstest]
+#[case::before_the_answer("", "")]
+#[case::while_the_pod_is_at_it("HTTP/1.1 102 Processing\r\n\r\n", "")]
+#[case::in_the_middle_of_it("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n", "")]
+#[case::with_the_next_request_sent("", "GET /2 HTTP/1.1\r\nhost: a\r\n\r\n")]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_is_torn_off_takes_its_request_along() {
+async fn a_caller_that_is_torn_off_takes_its_request_along(#[case] said: &str, #[case] more: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (proxy, port) = (proxy(), Reserved::new());
     proxy.apply(table([cart(port.port, &[listener.local_addr().unwrap()])])).await;
@@ -201,11 +220,106 @@ async fn a_caller_that_is_torn_off_takes_its_request_along() {
         while !heard.ends_with(b"\r\n\r\n") {
             assert_ne!(pod.read_buf(&mut heard).await.unwrap(), 0);
         }
+        pod.write_all(said.as_bytes()).await.unwrap();
+        caller.write_all(more.as_bytes()).await.unwrap();
+        // Until the router has read both.
+        tokio::time::sleep(Duration::from_millis(200)).await;
         SockRef::from(&caller).set_linger(Some(Duration::ZERO)).unwrap();
         drop(caller);
         let ended =
             tokio::time::timeout(PATIENCE, pod.read(&mut [0; 16])).await.expect("nobody told the pod");
         assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?} after {request}");
+    }
+}
+
+/// Opens this many connections to a pod at once, which go back to the pool, and hands the pod's ends over.
+async fn pooled(listener: &TcpListener, to: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let (mut callers, mut pods) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let mut caller = TcpStream::connect(to).await.unwrap();
+        caller.write_all(ways("GET")[0].as_bytes()).await.unwrap();
+        callers.push(caller);
+        pods.push(listener.accept().await.unwrap().0);
+    }
+    for (pod, caller) in pods.iter_mut().zip(&mut callers) {
+        assert_ne!(pod.read(&mut [0; 1024]).await.unwrap(), 0);
+        pod.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"\r\n\r\nok") {
+            assert_ne!(caller.read_buf(&mut said).await.unwrap(), 0);
+        }
+    }
+    pods
+}
+
+#[rstest]
+#[case::closed(None)]
+#[case::said_something(Some("HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n"))]
+#[tokio::test(flavor = "multi_thread")]
+async fn none_of_many_idle_connections_that_pods_are_done_with_is_used(#[case] last: Option<&str>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = Settings { workers: 1, ..settings() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
+    let port = Reserved::new();
+    proxy.apply(table([cart(port.port, &[listener.local_addr().unwrap()])])).await;
+    // More than the runtime looks at before it makes others wait their turn.
+    let mut pods = pooled(&listener, port.address(), 300).await;
+    for pod in &mut pods {
+        match last {
+            Some(text) => pod.write_all(text.as_bytes()).await.unwrap(),
+            None => pod.shutdown().await.unwrap(),
+        }
+    }
+    let to = port.address();
+    let asked = tokio::spawn(async move { ask(to, get("/", &[])).await });
+    let (mut fresh, _) =
+        tokio::time::timeout(PATIENCE, listener.accept()).await.expect("an old one was used").unwrap();
+    assert_ne!(fresh.read(&mut [0; 1024]).await.unwrap(), 0);
+    fresh.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nnew").await.unwrap();
+    let (status, _, body) = asked.await.unwrap();
+    assert_eq!((status.as_u16(), body.as_str()), (200, "new"));
+}
+
+/// The runtime takes a read that fills its buffer for one of several.
+#[rstest]
+#[case::the_first(1024, false)]
+#[case::a_later_one(16 * 1024, true)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_fills_a_buffer_leaves_a_connection_that_can_be_closed(
+    #[case] size: usize,
+    #[case] later: bool,
+) {
+    let limits = Limits { idle: Duration::from_millis(800), ..settings().limits };
+    let settings = Settings { limits, ..settings() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
+    let shop = Shop::with(proxy).await;
+    let mut caller = TcpStream::connect(shop.port.address()).await.unwrap();
+    let head = |size: usize| {
+        let begin = "GET /big?2 HTTP/1.1\r\nhost: a\r\nx-a: ";
+        format!("{begin}{}\r\n\r\n", "a".repeat(size - begin.len() - 4))
+    };
+    let sizes = if later { vec![100, size] } else { vec![size] };
+    for size in sizes {
+        caller.write_all(head(size).as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"\r\n\r\nxx") {
+            assert_ne!(caller.read_buf(&mut said).await.unwrap(), 0);
+        }
+    }
+    let ended = tokio::time::timeout(PATIENCE, caller.read(&mut [0; 16])).await.expect("it is open still");
+    assert_eq!(ended.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_time_begins_when_an_answer_ends() {
+    let limits = Limits { idle: Duration::from_secs(1), ..settings().limits };
+    let settings = Settings { limits, ..settings() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
+    let shop = Shop::with(proxy).await;
+    let mut sender = http1(shop.port.address()).await;
+    for path in ["/slow?1500", "/"] {
+        sender.ready().await.expect("it is open");
+        assert_eq!(sender.send_request(get(path, &[])).await.unwrap().status(), 200);
     }
 }
 
@@ -237,8 +351,7 @@ async fn pieces_of_an_answer_arrive_as_they_come() {
 async fn a_router_that_stops_lets_a_plain_request_end_and_says_goodbye() {
     let shop = Arc::new(Shop::open().await);
     let (to, seen) = (shop.port.address(), Arc::clone(&shop));
-    let slow =
-        tokio::spawn(async move { super::support::ask(to, super::support::get("/slow?700", &[])).await });
+    let slow = tokio::spawn(async move { ask(to, get("/slow?700", &[])).await });
     eventually("it is under way", || async { seen.baseline.seen() == 1 }).await;
     shop.proxy.stop().await;
     let (status, headers, body) = slow.await.unwrap();

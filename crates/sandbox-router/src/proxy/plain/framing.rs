@@ -1,4 +1,5 @@
-//! Where the body of an answer ends. The bytes themselves go on as they are.
+//! Where the body of an answer ends. The bytes themselves go on as they are, unless nothing but the end of the connection would tell:
+//! then they go in chunks, so that callers know a whole answer from a part.
 
 /// Where a body ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +26,15 @@ pub(super) struct Chunks {
 enum At {
     #[default]
     Size,
+    /// Blanks behind the size.
+    Blank,
     Extension,
     SizeEnd,
     Data,
     DataReturn,
     DataEnd,
     TrailerStart,
+    TrailerName,
     Trailer,
     TrailerEnd,
     LastEnd,
@@ -45,6 +49,11 @@ const LONGEST: usize = 8 * 1024;
 #[error("the chunks of the answer make no sense")]
 pub(super) struct Nonsense;
 
+/// The pod's connection ended before the body did.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the pod broke off in the middle of its answer")]
+pub(super) struct Cut;
+
 impl Framing {
     /// How many of these bytes belong to the body.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, Nonsense> {
@@ -57,6 +66,26 @@ impl Framing {
             Self::Chunks(chunks) => chunks.take(bytes),
             Self::Close => Ok(bytes.len()),
         }
+    }
+
+    /// Writes bytes that belong to the body as callers get them.
+    pub(super) fn write(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        if *self != Self::Close {
+            out.extend_from_slice(bytes);
+        } else if !bytes.is_empty() {
+            out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+            out.extend_from_slice(bytes);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// The pod's connection has ended. Writes what callers have to know of that.
+    pub(super) fn end(&self, out: &mut Vec<u8>) -> Result<(), Cut> {
+        if *self != Self::Close {
+            return Err(Cut);
+        }
+        out.extend_from_slice(b"0\r\n\r\n");
+        Ok(())
     }
 
     /// The body is complete.
@@ -94,14 +123,17 @@ impl Chunks {
         if self.line > LONGEST {
             return Err(Nonsense);
         }
+        // Lines end with a return and a feed: what others read differently is not passed on.
+        let is_text = byte == b'\t' || !byte.is_ascii_control();
         match (self.at, byte) {
             (At::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte),
-            (At::Size, b';' | b' ' | b'\t') if self.line > 1 => Ok(At::Extension),
+            (At::Size, b' ' | b'\t') if self.line > 1 => Ok(At::Blank),
+            (At::Size, b';') if self.line > 1 => Ok(At::Extension),
             (At::Size, b'\r') if self.line > 1 => Ok(At::SizeEnd),
-            (At::Extension, b'\r') => Ok(At::SizeEnd),
-            // A line that ends without a return is read differently by different people.
-            (At::Extension | At::Trailer, b'\n') => Err(Nonsense),
-            (At::Extension, _) => Ok(At::Extension),
+            (At::Blank, b' ' | b'\t') => Ok(At::Blank),
+            (At::Blank, b';') => Ok(At::Extension),
+            (At::Blank | At::Extension, b'\r') => Ok(At::SizeEnd),
+            (At::Extension, _) if is_text => Ok(At::Extension),
             (At::SizeEnd, b'\n') => {
                 self.line = 0;
                 Ok(if self.left == 0 { At::TrailerStart } else { At::Data })
@@ -112,8 +144,12 @@ impl Chunks {
                 Ok(At::Size)
             }
             (At::TrailerStart, b'\r') => Ok(At::LastEnd),
-            (At::TrailerStart | At::Trailer, byte) if byte != b'\r' && byte != b'\n' => Ok(At::Trailer),
+            (At::TrailerName, b':') => Ok(At::Trailer),
+            (At::TrailerStart | At::TrailerName, _) if byte.is_ascii_graphic() && byte != b':' => {
+                Ok(At::TrailerName)
+            }
             (At::Trailer, b'\r') => Ok(At::TrailerEnd),
+            (At::Trailer, _) if is_text => Ok(At::Trailer),
             (At::TrailerEnd, b'\n') => Ok(At::TrailerStart),
             (At::LastEnd, b'\n') => Ok(At::Over),
             _ => Err(Nonsense),
@@ -169,6 +205,12 @@ mod tests {
     #[case("3\r\nabcd\r\n")]
     #[case("3\r\nabc0\r\n\r\n")]
     #[case("0\r\na: b\n\r\n")]
+    #[case("2 9\r\nab\r\n")]
+    #[case("2;a\0b\r\nab\r\n")]
+    #[case("0\r\n a: b\r\n\r\n")]
+    #[case("0\r\nno name\r\n\r\n")]
+    #[case("0\r\n: b\r\n\r\n")]
+    #[case("0\r\na: \0\r\n\r\n")]
     #[case("0\r\n\rx")]
     #[case("fffffffffffffffff\r\n")]
     fn what_makes_no_sense_is_refused(#[case] text: &str) {
@@ -190,6 +232,16 @@ mod tests {
         assert_eq!((framing.take(b"cd"), framing.is_over()), (Ok(1), true));
         assert_eq!((Framing::Close.take(b"abc"), Framing::Close.is_over()), (Ok(3), false));
         assert!(Framing::Length(0).is_over());
+    }
+
+    #[test]
+    fn what_only_the_end_of_a_connection_ends_goes_in_chunks() {
+        let (mut out, framing) = (Vec::new(), Framing::Close);
+        framing.write(b"hello, this is long", &mut out);
+        framing.write(b"", &mut out);
+        framing.end(&mut out).unwrap();
+        assert_eq!(out, b"13\r\nhello, this is long\r\n0\r\n\r\n");
+        assert_eq!((chunks().end(&mut out), Framing::Length(1).end(&mut out)), (Err(Cut), Err(Cut)));
     }
 
     proptest! {

@@ -89,7 +89,7 @@ impl<'a> Head<'a> {
         let Request { method: Some(method), path: Some(target), version: Some(1), headers } = request else {
             return None;
         };
-        let is_path = target.starts_with('/') && target.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
+        let is_path = target.starts_with('/') && target.bytes().all(is_of_address);
         let mut hosts = 0;
         for header in headers.iter() {
             match meaning(header) {
@@ -123,6 +123,11 @@ impl<'a> Head<'a> {
         out.extend_from_slice(peer.as_bytes());
         out.extend_from_slice(b"\r\n\r\n");
     }
+}
+
+/// Whether a letter may stand in a path or a query as it is.
+fn is_of_address(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte)
 }
 
 /// Writes a header line.
@@ -232,6 +237,7 @@ mod tests {
     #[case::an_asterisk("OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n")]
     #[case::a_tunnel("CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")]
     #[case::a_fragment("GET /a#b HTTP/1.1\r\nhost: a\r\n\r\n")]
+    #[case::what_is_no_address("GET /a<b> HTTP/1.1\r\nhost: a\r\n\r\n")]
     #[case::letters_of_others("GET /\u{e4} HTTP/1.1\r\nhost: a\r\n\r\n")]
     #[case::a_folded_line("GET / HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\n")]
     #[case::a_blank_before_the_colon("GET / HTTP/1.1\r\nhost: a\r\ncontent-length : 3\r\n\r\n")]

@@ -52,7 +52,8 @@ pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) 
     if first.len() >= buffers::SIZE {
         return End::Other(first, stream);
     }
-    let mut read = caller.worker.buffers.take();
+    let buffers = &caller.worker.buffers;
+    let mut read = buffers.take();
     read.extend_from_slice(&first);
     drop(first);
     let mut used = Instant::now();
@@ -64,25 +65,22 @@ pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) 
         if read.is_empty() {
             drop(read);
             let calm = Calm { used, idle: idle.as_mut(), is_leaving: &mut is_leaving };
-            if !calm.wait(&stream, leave.as_mut(), shared.settings.limits.idle).await {
-                return End::Closed;
-            }
-            read = caller.worker.buffers.take();
-            match stream.read_buf(&mut *read).await {
-                Ok(1..) => {}
-                Ok(0) | Err(_) => return End::Closed,
+            match calm.next(&mut stream, buffers, leave.as_mut(), shared.settings.limits.idle).await {
+                Some(next) => read = next,
+                None => return End::Closed,
             }
         }
-        used = Instant::now();
-        let mut out = caller.worker.buffers.take();
+        let begun = Instant::now();
+        let mut out = buffers.take();
         let Some(plan) = plan(&read, caller, &mut out) else {
             return End::Other(Bytes::copy_from_slice(&read), stream);
         };
         let rest = behind(read, plan.length);
-        match visit(plan, out, &mut stream, caller, used).await {
-            Then::Next => read = rest.unwrap_or_else(|| Buffer::none(&caller.worker.buffers)),
+        match visit(plan, out, &mut stream, caller, begun).await {
+            Then::Next => read = rest.unwrap_or_else(|| Buffer::none(buffers)),
             Then::Close => return End::Closed,
         }
+        used = Instant::now();
     }
 }
 
@@ -103,16 +101,21 @@ struct Calm<'a> {
 }
 
 impl Calm<'_> {
-    /// Waits for the next request. False if the connection may be closed.
-    async fn wait(
+    /// The first bytes of the next request. None if there is none, or the connection may be closed.
+    async fn next<'b>(
         mut self,
-        stream: &TcpStream,
+        stream: &mut TcpStream,
+        buffers: &'b Buffers,
         mut leave: Pin<&mut impl Future<Output = ()>>,
         limit: Duration,
-    ) -> bool {
+    ) -> Option<Buffer<'b>> {
         poll_fn(|cx| {
             if stream.poll_read_ready(cx).is_ready() {
-                return Poll::Ready(true);
+                // That may be wrong: what filled its buffer to the last byte leaves the runtime in the belief that there is more.
+                let mut buffer = buffers.take();
+                if let Poll::Ready(read) = pin!(stream.read_buf(&mut *buffer)).poll(cx) {
+                    return Poll::Ready(matches!(read, Ok(1..)).then_some(buffer));
+                }
             }
             if !*self.is_leaving && leave.as_mut().poll(cx).is_ready() {
                 // It may have been used a moment ago, and be used again.
@@ -122,7 +125,7 @@ impl Calm<'_> {
             while self.idle.as_mut().poll(cx).is_ready() {
                 let until = self.used + limit;
                 if *self.is_leaving || until <= Instant::now() {
-                    return Poll::Ready(false);
+                    return Poll::Ready(None);
                 }
                 self.idle.as_mut().reset(until);
             }

@@ -64,21 +64,29 @@ pub(super) fn see(bytes: &[u8], telling: Telling<'_>, out: &mut Vec<u8>) -> Resu
     let Status::Complete(length) = parsed.map_err(Strange::Head)? else { return Ok(Seen::Part) };
     let (code, headers) = (response.code.unwrap_or_default(), &*response.headers);
     match code {
+        0..100 => return Err(Strange::Head(httparse::Error::Status)),
         101 => return Err(Strange::Switched),
         100..200 => return Ok(Seen::Interim(length)),
         _ => {}
     }
     let has_no_body = telling.is_head || matches!(code, 204 | 304);
-    let said = Said::of(headers)?;
+    let said = Said::of(headers);
     let body = said.body(has_no_body, response.version)?;
     // Who says both how long an answer is and that it is in chunks is not trusted any further.
     let is_kept = response.version == Some(1)
         && !said.is_closing
-        && !(said.is_chunked && said.length.is_some())
+        && (said.coding == Coding::Plain || said.coding == Coding::Chunked && said.length.is_none())
         && body != Framing::Close;
     write_status(out, code, response.reason.unwrap_or_default());
     said.write(headers, telling, out);
-    if telling.is_last || body == Framing::Close {
+    match (&body, said.coding, said.length) {
+        // Nothing of it may be said here.
+        _ if code == 204 => {}
+        (Framing::Close, ..) | (_, Coding::Chunked, _) => line(out, "transfer-encoding", b"chunked"),
+        (_, Coding::Plain, Some(length)) => line(out, "content-length", length.to_string().as_bytes()),
+        (_, Coding::Plain | Coding::Odd, _) => {}
+    }
+    if telling.is_last {
         out.extend_from_slice(b"connection: close\r\n");
     }
     out.extend_from_slice(b"\r\n");
@@ -97,28 +105,42 @@ fn write_status(out: &mut Vec<u8>, code: u16, reason: &str) {
 #[derive(Debug, Default)]
 struct Said {
     length: Option<u64>,
-    is_chunked: bool,
+    coding: Coding,
     is_closing: bool,
     /// Some headers are named as meant for the neighbour alone.
     has_named: bool,
 }
 
+/// How a body comes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Coding {
+    #[default]
+    Plain,
+    Chunked,
+    /// In a way that nobody here knows, or in several, or in two lengths.
+    Odd,
+}
+
 impl Said {
-    fn of(headers: &[Header<'_>]) -> Result<Self, Strange> {
+    fn of(headers: &[Header<'_>]) -> Self {
         let mut said = Self::default();
         for header in headers {
             match kind(header.name) {
                 Kind::Length => {
-                    let length = number(header.value).ok_or(Strange::Framing)?;
-                    if said.length.is_some_and(|before| before != length) {
-                        return Err(Strange::Framing);
+                    for token in tokens(header.value) {
+                        let length = number(token);
+                        if length.is_none() || said.length.is_some_and(|it| Some(it) != length) {
+                            said.coding = Coding::Odd;
+                        }
+                        said.length = length;
                     }
-                    said.length = Some(length);
                 }
-                Kind::Coding if !said.is_chunked && header.value.eq_ignore_ascii_case(b"chunked") => {
-                    said.is_chunked = true;
+                Kind::Coding if header.value.eq_ignore_ascii_case(b"identity") => {}
+                Kind::Coding => {
+                    let is_chunked = header.value.eq_ignore_ascii_case(b"chunked");
+                    let is_first = said.coding == Coding::Plain;
+                    said.coding = if is_chunked && is_first { Coding::Chunked } else { Coding::Odd };
                 }
-                Kind::Coding => return Err(Strange::Framing),
                 Kind::Connection => {
                     for token in tokens(header.value) {
                         let is = |name: &[u8]| token.eq_ignore_ascii_case(name);
@@ -129,17 +151,18 @@ impl Said {
                 Kind::Neighbour | Kind::Route | Kind::Other => {}
             }
         }
-        Ok(said)
+        said
     }
 
     fn body(&self, has_none: bool, version: Option<u8>) -> Result<Framing, Strange> {
-        match (has_none, self.is_chunked, self.length) {
+        match (has_none, self.coding, self.length) {
             (true, ..) => Ok(Framing::Length(0)),
+            (_, Coding::Odd, _) => Err(Strange::Framing),
             // There were no chunks before 1.1.
-            (_, true, _) if version != Some(1) => Err(Strange::Framing),
-            (_, true, _) => Ok(Framing::Chunks(Chunks::default())),
-            (_, _, Some(length)) => Ok(Framing::Length(length)),
-            (_, _, None) => Ok(Framing::Close),
+            (_, Coding::Chunked, _) if version != Some(1) => Err(Strange::Framing),
+            (_, Coding::Chunked, _) => Ok(Framing::Chunks(Chunks::default())),
+            (_, Coding::Plain, Some(length)) => Ok(Framing::Length(length)),
+            (_, Coding::Plain, None) => Ok(Framing::Close),
         }
     }
 
@@ -154,11 +177,6 @@ impl Said {
             if goes_on {
                 line(out, header.name, header.value);
             }
-        }
-        match (self.is_chunked, self.length) {
-            (true, _) => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
-            (false, Some(length)) => line(out, "content-length", length.to_string().as_bytes()),
-            (false, None) => {}
         }
         if let Some(route) = telling.route {
             line(out, "x-sandbox-route", route.as_bytes());
@@ -234,7 +252,7 @@ mod tests {
         let text = "HTTP/1.1 200 Fine\r\nServer: x\r\nX-Sandbox-Route: lie\r\nContent-Length: 3\r\n\r\nabc";
         let (reply, out) = head(text, Telling { route: Some(&name), ..TELLING });
         let expected =
-            "HTTP/1.1 200 Fine\r\nServer: x\r\ncontent-length: 3\r\nx-sandbox-route: fork/shop/pr-1\r\n\r\n";
+            "HTTP/1.1 200 Fine\r\nServer: x\r\nx-sandbox-route: fork/shop/pr-1\r\ncontent-length: 3\r\n\r\n";
         assert_eq!(out, expected);
         assert_eq!(reply, Reply { length: text.len() - 3, body: Framing::Length(3), is_kept: true });
     }
@@ -267,6 +285,12 @@ mod tests {
     )]
     #[case::no_content("HTTP/1.1 204 No Content\r\n\r\n", Framing::Length(0), true)]
     #[case::not_modified("HTTP/1.1 304 Not Modified\r\ncontent-length: 7\r\n\r\n", Framing::Length(0), true)]
+    #[case::the_same_in_a_list("HTTP/1.1 200 OK\r\ncontent-length: 2, 2\r\n\r\n", Framing::Length(2), true)]
+    #[case::as_it_is(
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: identity\r\ncontent-length: 2\r\n\r\n",
+        Framing::Length(2),
+        true
+    )]
     #[case::both(
         "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
         Framing::Chunks(Chunks::default()),
@@ -275,7 +299,9 @@ mod tests {
     fn bodies_end_where_their_heads_say(#[case] text: &str, #[case] body: Framing, #[case] is_kept: bool) {
         let (reply, out) = head(text, TELLING);
         assert_eq!((reply.body.clone(), reply.is_kept), (body, is_kept));
-        assert_eq!(out.contains("connection: close"), reply.body == Framing::Close, "{out}");
+        assert!(!out.contains("connection"), "{out}");
+        let is_chunked = matches!(reply.body, Framing::Chunks(_) | Framing::Close);
+        assert_eq!(out.contains("transfer-encoding: chunked\r\n"), is_chunked, "{out}");
         assert!(
             out.matches("content-length").count() + out.matches("transfer-encoding").count() <= 1,
             "{out}"
@@ -288,6 +314,12 @@ mod tests {
         let (reply, out) = head(text, Telling { is_head: true, ..TELLING });
         assert_eq!(reply.body, Framing::Length(0));
         assert!(out.contains("content-length: 9\r\n"), "{out}");
+    }
+
+    #[test]
+    fn an_answer_without_content_says_nothing_of_its_length() {
+        let (_, out) = head("HTTP/1.1 204 No Content\r\ncontent-length: 5\r\n\r\n", TELLING);
+        assert_eq!(out, "HTTP/1.1 204 No Content\r\n\r\n");
     }
 
     #[test]
@@ -309,7 +341,9 @@ mod tests {
     #[case("HTTP/1.1 101 Switching Protocols\r\n\r\n", Strange::Switched)]
     #[case("SSH-2.0-OpenSSH\r\n", Strange::Head(httparse::Error::Version))]
     #[case("HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", Strange::Framing)]
-    #[case("HTTP/1.1 200 OK\r\ncontent-length: 1, 1\r\n\r\n", Strange::Framing)]
+    #[case("HTTP/1.1 200 OK\r\ncontent-length: 1, 2\r\n\r\n", Strange::Framing)]
+    #[case("HTTP/1.1 200 OK\r\ncontent-length: 1,\r\n\r\n", Strange::Framing)]
+    #[case("HTTP/1.1 099 OK\r\n\r\n", Strange::Head(httparse::Error::Status))]
     #[case("HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n", Strange::Framing)]
     #[case("HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n", Strange::Framing)]
     #[case(

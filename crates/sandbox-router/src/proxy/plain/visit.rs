@@ -1,9 +1,9 @@
 //! One plain request: to a pod and back.
 
-use std::{future::poll_fn, io, net::SocketAddr, sync::atomic::Ordering, task::Poll};
+use std::{fmt::Display, future::poll_fn, io, net::SocketAddr, pin::pin, sync::atomic::Ordering, task::Poll};
 
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
     net::TcpStream,
     time::Instant,
 };
@@ -11,14 +11,12 @@ use tokio::{
 use super::{
     Then,
     buffers::{Buffer, SIZE},
-    framing::Framing,
     head::{Plan, line},
     reply::{Reply, Seen, Telling, see},
 };
 use crate::proxy::{
     answer::{Refusal, Visit},
     forward::Caller,
-    h1::is_torn,
     upstream::{broke_off, nobody},
 };
 
@@ -108,17 +106,14 @@ async fn send(pod: &mut TcpStream, head: &[u8]) -> Result<(), Unsent> {
 async fn answer(asked: Asked, plan: &Plan, caller: &mut TcpStream, of: &Caller) -> Result<Then, Trouble> {
     let Asked { mut pod, to } = asked;
     let (shared, buffers) = (&of.worker.shared, &of.worker.buffers);
-    if !first_byte(&pod, caller).await {
-        return Err(Trouble::Cut(io::ErrorKind::ConnectionAborted.into()));
-    }
+    wait(&pod, caller).await.map_err(Trouble::Cut)?;
     let (mut read, mut out) = (buffers.take(), buffers.take());
     let is_last = plan.is_leaving || shared.retired.load(Ordering::Relaxed);
     let route = shared.settings.show_route.then(|| plan.name());
     let telling = Telling { route, is_head: plan.is_head, is_last };
     let limit = shared.settings.limits.head_bytes;
-    let reply = reply(&mut pod, telling, &mut read, &mut out, limit).await.map_err(Trouble::Refused)?;
+    let reply = reply((&mut pod, caller), telling, &mut read, &mut out, limit).await?;
     let is_kept = reply.is_kept;
-    let is_last = is_last || reply.body == Framing::Close;
     let is_clean = relay(reply, &mut pod, caller, &mut read, &mut out).await.map_err(Trouble::Cut)?;
     if is_kept && is_clean {
         of.worker.pool.keep_plain(to, pod);
@@ -130,6 +125,47 @@ async fn answer(asked: Asked, plan: &Plan, caller: &mut TcpStream, of: &Caller) 
     Ok(Then::Close)
 }
 
+/// Waits until a pod says something. An error if the caller is not there any more; one that has said all that it will say, or sends
+/// its next request already, is.
+async fn wait(pod: &TcpStream, caller: &TcpStream) -> io::Result<()> {
+    let mut torn = pin!(caller.ready(Interest::ERROR));
+    poll_fn(|cx| match pod.poll_read_ready(cx) {
+        Poll::Ready(ready) => Poll::Ready(ready),
+        Poll::Pending => torn.as_mut().poll(cx).map(|_| Err(io::ErrorKind::ConnectionAborted.into())),
+    })
+    .await
+}
+
+/// Reads the head of an answer, and writes what the caller gets of it.
+async fn reply(
+    (pod, caller): (&mut TcpStream, &TcpStream),
+    telling: Telling<'_>,
+    read: &mut Buffer<'_>,
+    out: &mut Buffer<'_>,
+    limit: usize,
+) -> Result<Reply, Trouble> {
+    let refused = |why: &dyn Display| Trouble::Refused(broke_off(why));
+    loop {
+        match see(read, telling, out).map_err(|strange| refused(&strange))? {
+            Seen::Head(reply) => return Ok(reply),
+            Seen::Interim(length) => {
+                read.drain(..length);
+                continue;
+            }
+            Seen::Part if read.len() >= limit.max(SIZE) => {
+                return Err(refused(&"the head of its answer is too long"));
+            }
+            Seen::Part => {}
+        }
+        wait(pod, caller).await.map_err(Trouble::Cut)?;
+        match pod.read_buf(&mut **read).await {
+            Ok(1..) => {}
+            Ok(_) => return Err(refused(&"it closed the connection")),
+            Err(error) => return Err(refused(&error)),
+        }
+    }
+}
+
 /// Sends the head that was written and the body as it comes. True if the pod said nothing behind it.
 async fn relay(
     reply: Reply,
@@ -139,68 +175,22 @@ async fn relay(
     out: &mut Buffer<'_>,
 ) -> io::Result<bool> {
     let Reply { length, mut body, .. } = reply;
-    let taken = body.take(&read[length..]).map_err(io::Error::other)?;
-    // What came with the head goes with the head.
-    out.extend_from_slice(&read[length..length + taken]);
-    caller.write_all(out).await?;
-    let mut is_clean = length + taken == read.len();
-    while !body.is_over() {
-        read.clear();
-        match (pod.read_buf(&mut **read).await?, &body) {
-            (1.., _) => {}
-            (_, Framing::Close) => return Ok(false),
-            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-        let taken = body.take(read).map_err(io::Error::other)?;
-        caller.write_all(&read[..taken]).await?;
-        is_clean = taken == read.len();
-    }
-    Ok(is_clean)
-}
-
-/// Waits until a pod says something. False if the caller is not there any more.
-async fn first_byte(pod: &TcpStream, caller: &TcpStream) -> bool {
-    let mut is_watched = true;
-    poll_fn(|cx| {
-        if pod.poll_read_ready(cx).is_ready() {
-            return Poll::Ready(true);
-        }
-        if is_watched && caller.poll_read_ready(cx).is_ready() {
-            // Its next request, or it has said all that it will say: it may wait for its answer nonetheless.
-            is_watched = false;
-            if is_torn(caller) {
-                return Poll::Ready(false);
-            }
-        }
-        Poll::Pending
-    })
-    .await
-}
-
-/// Reads the head of an answer, and writes what the caller gets of it.
-async fn reply(
-    pod: &mut TcpStream,
-    telling: Telling<'_>,
-    read: &mut Buffer<'_>,
-    out: &mut Buffer<'_>,
-    limit: usize,
-) -> Result<Reply, Refusal> {
+    read.drain(..length);
     loop {
-        match see(read, telling, out).map_err(|strange| broke_off(&strange))? {
-            Seen::Head(reply) => return Ok(reply),
-            Seen::Interim(length) => {
-                read.drain(..length);
-                continue;
-            }
-            Seen::Part if read.len() >= limit.max(SIZE) => {
-                return Err(broke_off(&"the head of its answer is too long"));
-            }
-            Seen::Part => {}
+        // What came with the head goes with the head.
+        let taken = body.take(read).map_err(io::Error::other)?;
+        body.write(&read[..taken], out);
+        caller.write_all(out).await?;
+        out.clear();
+        if body.is_over() {
+            return Ok(taken == read.len());
         }
-        match pod.read_buf(&mut **read).await {
-            Ok(1..) => {}
-            Ok(_) => return Err(broke_off(&"it closed the connection")),
-            Err(error) => return Err(broke_off(&error)),
+        read.clear();
+        wait(pod, caller).await?;
+        if pod.read_buf(&mut **read).await? == 0 {
+            body.end(out).map_err(io::Error::other)?;
+            caller.write_all(out).await?;
+            return Ok(false);
         }
     }
 }
