@@ -81,6 +81,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<ExitStatus> {
     log::begin(args.log_format, &args.log, None)?;
+    router::descriptors::raise();
     let place = Where { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
     let kube = Kube::new(connect(&place).await?);
     let stop = CancellationToken::new();

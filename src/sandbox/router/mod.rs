@@ -4,6 +4,7 @@
 //! and says in its Lease which table that is and where it listens. While the API server is away the last table stays. It
 //! is not ready before it has seen everything once.
 
+pub mod descriptors;
 mod lease;
 
 use std::{
