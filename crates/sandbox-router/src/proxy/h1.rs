@@ -29,7 +29,7 @@ use crate::body::{Body, Hold};
 /// How often a connection is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a connection must have been quiet until it may be closed: who writes while we close gets no answer.
-const QUIET: Duration = Duration::from_millis(500);
+pub(super) const QUIET: Duration = Duration::from_millis(500);
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(first: Bytes, stream: TcpStream, mut caller: Caller) {

@@ -27,10 +27,7 @@ use tokio::{
 
 pub(super) use self::buffers::Buffers;
 use self::{buffers::Buffer, head::plan, visit::visit};
-use super::forward::Caller;
-
-/// How long a connection must have been quiet until it may be closed: who writes while we close gets no answer.
-const QUIET: Duration = Duration::from_millis(500);
+use super::{forward::Caller, h1::QUIET};
 
 /// How a run of plain requests ends.
 pub(super) enum End {
