@@ -27,6 +27,17 @@ impl Made {
         Self { server, there }
     }
 
+    /// One that is ready, with a node, and the fork of a Sandbox `pr-1` of here in it.
+    pub(crate) async fn with_a_fork(here: &Shop) -> (Self, Node) {
+        let made = Self::start().await;
+        let node = Node::start(made.server.client("node")).await;
+        let control_plane = Self::control_plane(here, json!({})).await;
+        made.ready(here, &control_plane).await;
+        here.sandbox("pr-1", in_dev(&json!({}))).await;
+        here.until_said("pr-1", "ForksReady", "True", "Ready").await;
+        (made, node)
+    }
+
     /// Its control plane, with these profiles.
     pub(crate) async fn control_plane(here: &Shop, spec: Value) -> Value {
         let mut spec = spec;
@@ -251,12 +262,7 @@ async fn a_cluster_that_nobody_reaches_is_told_and_holds_no_sandbox_for_ever() {
 async fn a_cluster_that_is_lost_later_is_told_too() {
     let world = World::start().await;
     let here = world.shop().await;
-    let made = Made::start().await;
-    let _node = Node::start(made.server.client("node")).await;
-    let control_plane = Made::control_plane(&here, json!({})).await;
-    made.ready(&here, &control_plane).await;
-    here.sandbox("pr-1", in_dev(&json!({}))).await;
-    here.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    let (made, _node) = Made::with_a_fork(&here).await;
     made.server.stop().await;
     here.merge("Sandbox", "pr-1", json!({"metadata": {"labels": {"looked": "at"}}})).await.unwrap();
     let sandbox = here.until_said("pr-1", "BaselineResolved", "False", "ClusterNotReady").await;

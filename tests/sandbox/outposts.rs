@@ -4,7 +4,6 @@ use serde_json::json;
 
 use crate::{
     clusters::{Made, in_dev},
-    node::Node,
     shop::Shop,
     takeover::{annotation, announced, is_taken, listens, routers, wanted},
     world::World,
@@ -30,12 +29,7 @@ async fn lose_routers(there: &Shop) {
 async fn f4_a_service_in_another_cluster_is_given_back_after_the_last_sandbox_has_left_it() {
     let mut world = World::start().await;
     let here = world.shop().await;
-    let made = Made::start().await;
-    let _node = Node::start(made.server.client("node")).await;
-    let control_plane = Made::control_plane(&here, json!({})).await;
-    made.ready(&here, &control_plane).await;
-    here.sandbox("pr-1", in_dev(&json!({}))).await;
-    here.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    let (made, _node) = Made::with_a_fork(&here).await;
     wanted(&made.there, json!("enabled")).await;
     take_over(&made.there).await;
     here.delete("Sandbox", "pr-1").await;
@@ -58,12 +52,7 @@ async fn f4_a_service_in_another_cluster_is_given_back_after_the_last_sandbox_ha
 async fn what_people_made_in_another_cluster_is_looked_after_when_the_last_sandbox_has_left() {
     let mut world = World::start().await;
     let here = world.shop().await;
-    let made = Made::start().await;
-    let _node = Node::start(made.server.client("node")).await;
-    let control_plane = Made::control_plane(&here, json!({})).await;
-    made.ready(&here, &control_plane).await;
-    here.sandbox("pr-1", in_dev(&json!({}))).await;
-    here.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    let (made, _node) = Made::with_a_fork(&here).await;
     made.there.fork("theirs", "cart").await;
     made.there.until_said("theirs", "ForksReady", "True", "Ready").await;
     here.delete("Sandbox", "pr-1").await;
