@@ -199,6 +199,16 @@ impl World {
         all
     }
 
+    /// Whether a watch of Sandboxes, or of what is around them, had to begin anew after so many requests. An API server may end
+    /// watches whenever it likes, and then all Sandboxes are looked at: a test of who is looked at has to try again.
+    pub(crate) fn is_disturbed(&self, after: usize) -> bool {
+        let around = ["sandboxes", "deployments", "services", "pods"];
+        let is_anew = |it: &Logged| {
+            it.verb == Some(Verb::List) && it.namespace.is_empty() && around.contains(&it.resource.as_str())
+        };
+        self.requests().split_off(after).iter().any(is_anew)
+    }
+
     /// Waits until the controllers have had nothing to write for a while.
     pub(crate) async fn settle(&self) {
         // A busy machine may be silent for a moment in the middle of its work.

@@ -1,7 +1,7 @@
 //! The local workloads that a Sandbox names in its spec, as objects, and what is seen of all of them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::Arc,
 };
@@ -87,30 +87,69 @@ pub(super) fn follow(ctx: &Arc<Context>) -> impl Stream<Item = Ref> + Send + use
     ctx.know_locals(writer.as_reader());
     let (ctx, mut seen) = (Arc::clone(ctx), Seen::default());
     let changes = reflector(writer, watcher(api, watcher::Config::default())).default_backoff();
-    changes.flat_map(move |event| stream::iter(event.map(|it| seen.concerned(&it, &ctx)).unwrap_or_default()))
+    changes.flat_map(move |event| {
+        stream::iter(event.map(|it| seen.concerned(&it, |gone| waiting(gone, &ctx))).unwrap_or_default())
+    })
 }
 
-/// What was seen of local workloads last, by their paths.
+/// What was seen of local workloads last.
 #[derive(Debug, Default)]
-struct Seen(HashMap<String, u64>);
+struct Seen {
+    /// By their paths.
+    last: HashMap<String, Sight>,
+    /// Those that a list which began has not shown yet.
+    unseen: HashSet<String>,
+    /// Whom a list concerns. They are told at its end: before that the store has what was known without it.
+    concerned: Vec<Ref>,
+}
+
+/// What was seen of a local workload.
+#[derive(Debug)]
+struct Sight {
+    digest: u64,
+    meta: ObjectMeta,
+    sandbox: Option<Ref>,
+}
 
 impl Seen {
-    fn concerned(&mut self, event: &Event<DynamicObject>, ctx: &Context) -> Vec<Ref> {
+    /// Whom an event concerns. `wants` says who waits for the name of what is gone.
+    fn concerned(
+        &mut self,
+        event: &Event<DynamicObject>,
+        wants: impl Fn(&ObjectMeta) -> Vec<Ref>,
+    ) -> Vec<Ref> {
         match event {
-            Event::Apply(it) | Event::InitApply(it) if self.is_news(it) => of(it).into_iter().collect(),
+            Event::Apply(it) => self.news(it).into_iter().collect(),
             Event::Delete(it) => {
-                self.0.remove(&drive::path(&it.metadata));
-                of(it).into_iter().chain(waiting(it, ctx)).collect()
+                self.last.remove(&drive::path(&it.metadata));
+                of(it).into_iter().chain(wants(&it.metadata)).collect()
             }
-            // What went while nobody looked was told by nobody.
-            Event::InitDone => {
-                let all = ctx.sandboxes();
-                let with =
-                    all.iter().filter_map(|it| it.0.as_ref().ok()).filter(|it| !it.spec.local.is_empty());
-                with.map(|it| reference(&spot(it), &it.name_any())).collect()
+            Event::Init => {
+                self.unseen = self.last.keys().cloned().collect();
+                Vec::new()
             }
-            Event::Apply(_) | Event::Init | Event::InitApply(_) => Vec::new(),
+            Event::InitApply(it) => {
+                self.unseen.remove(&drive::path(&it.metadata));
+                let news = self.news(it);
+                self.concerned.extend(news);
+                Vec::new()
+            }
+            Event::InitDone => self.listed(wants),
         }
+    }
+
+    /// Whom a list concerns. What went while nobody looked was told by nobody.
+    fn listed(&mut self, wants: impl Fn(&ObjectMeta) -> Vec<Ref>) -> Vec<Ref> {
+        let gone: Vec<Sight> = self.unseen.drain().filter_map(|path| self.last.remove(&path)).collect();
+        let mut all = std::mem::take(&mut self.concerned);
+        all.extend(gone.iter().flat_map(|it| wants(&it.meta)));
+        all.extend(gone.into_iter().filter_map(|it| it.sandbox));
+        all
+    }
+
+    /// The Sandbox that would say something else of a local workload, or put it right.
+    fn news(&mut self, local: &DynamicObject) -> Option<Ref> {
+        self.is_news(local).then(|| of(local)).flatten()
     }
 
     /// Whether a Sandbox would say something else of it, or put it right.
@@ -122,15 +161,21 @@ impl Seen {
         let owners = serde_json::to_string(&meta.owner_references).unwrap_or_default();
         (owners, is_connected(local)).hash(&mut hasher);
         let digest = hasher.finish();
-        self.0.insert(drive::path(meta), digest) != Some(digest)
+        let names = ObjectMeta {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            ..ObjectMeta::default()
+        };
+        let sight = Sight { digest, meta: names, sandbox: of(local) };
+        self.last.insert(drive::path(meta), sight).is_none_or(|before| before.digest != digest)
     }
 }
 
 /// The Sandboxes that want the name of a local workload that is gone.
-fn waiting(local: &DynamicObject, ctx: &Context) -> Vec<Ref> {
-    let (home, taken) = (local.namespace(), local.name_any());
+fn waiting(local: &ObjectMeta, ctx: &Context) -> Vec<Ref> {
     let wants = |it: &&Sandbox| {
-        it.namespace() == home && it.spec.local.iter().any(|local| name(it, &local.name) == taken)
+        it.metadata.namespace == local.namespace
+            && it.spec.local.iter().any(|one| Some(name(it, &one.name)) == local.name)
     };
     let all = ctx.sandboxes();
     let all = all.iter().filter_map(|it| it.0.as_ref().ok()).filter(wants);
@@ -172,6 +217,47 @@ mod tests {
         assert!(!seen.is_news(&local("two", "False")));
         assert!(seen.is_news(&local("three", "True")));
         assert!(!seen.is_news(&local("four", "True")));
+    }
+
+    #[test]
+    fn a_list_concerns_those_for_whom_something_changed_and_at_its_end() {
+        let local = |name: &str, port: u16| -> DynamicObject {
+            serde_json::from_value(json!({
+                "metadata": {"name": format!("{name}-web"), "namespace": "shop", "uid": name},
+                "spec": {"sandboxRef": {"name": name}, "port": port},
+            }))
+            .unwrap()
+        };
+        let mut seen = Seen::default();
+        let mut tell = |event: Event<DynamicObject>| {
+            let who = seen.concerned(&event, |gone| {
+                let waits = format!("waits-for-{}", gone.name.as_deref().unwrap_or_default());
+                vec![reference(&Spot { cluster: None, namespace: "shop".to_owned() }, &waits)]
+            });
+            let mut names: Vec<String> = who.into_iter().map(|it| it.name).collect();
+            names.sort();
+            names
+        };
+        assert!(tell(Event::Init).is_empty());
+        for name in ["same", "other", "gone"] {
+            assert!(tell(Event::InitApply(local(name, 1))).is_empty(), "the store does not have it yet");
+        }
+        assert_eq!(tell(Event::InitDone), ["gone", "other", "same"]);
+
+        // A watch that had to begin anew; the first list breaks off.
+        assert!(tell(Event::Init).is_empty());
+        assert!(tell(Event::InitApply(local("other", 2))).is_empty());
+        assert!(tell(Event::Init).is_empty());
+        for (name, port) in [("same", 1), ("other", 2)] {
+            assert!(tell(Event::InitApply(local(name, port))).is_empty());
+        }
+        assert_eq!(tell(Event::InitDone), ["gone", "other", "waits-for-gone-web"]);
+
+        assert!(tell(Event::Init).is_empty());
+        for (name, port) in [("same", 1), ("other", 2)] {
+            assert!(tell(Event::InitApply(local(name, port))).is_empty());
+        }
+        assert!(tell(Event::InitDone).is_empty(), "nothing changed");
     }
 
     #[test]
