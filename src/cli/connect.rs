@@ -5,7 +5,7 @@ mod show;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, anyhow};
-use kube::{Api, Client, Config};
+use kube::{Client, Config};
 use sandbox::api::LocalWorkload;
 use sandbox_router::tunnel::{
     Mapping, Protocol, Times, Workload,
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     config::Outer,
+    k8s::{K8sError, Kube},
     sandbox::connect::{FileToken, KubeToken, PortForward, Published, confirm, prompt, tls},
 };
 
@@ -130,8 +131,13 @@ fn session() -> String {
 
 /// What the object proposes, and the command line confirms.
 async fn mappings(args: &Args, client: &Client) -> anyhow::Result<Vec<Mapping>> {
-    let all: Api<LocalWorkload> = Api::namespaced(client.clone(), &args.namespace);
-    let found = all.get_opt(&args.name).await.map_err(|error| explain(&error))?;
+    // The client itself tries nothing again, and an API server may be busy for a moment.
+    let kube = Kube::new(client.clone());
+    let found = kube.get::<LocalWorkload>(Some(&args.namespace), &args.name).await;
+    let found = found.map_err(|error| match error {
+        K8sError::Unreachable { source, .. } => explain(&source),
+        other => other.into(),
+    })?;
     let found = found.ok_or_else(|| {
         anyhow!(
             "there is no LocalWorkload {}/{}; `kubectl get lw -A` lists them, -n names another namespace",

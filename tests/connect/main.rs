@@ -22,6 +22,7 @@ mod whole;
 
 use std::time::Duration;
 
+use embedded_kube::faults::Fault;
 use nix::sys::signal::Signal;
 use sandbox_router::tunnel::gateway::Failure;
 use serde_json::json;
@@ -52,6 +53,21 @@ async fn a_developer_connects_is_shown_with_name_and_ports_and_leaves() {
     let status = rig.until(|it| it["phase"] == "Disconnected").await;
     assert_eq!(said(&status, "LocalReachable"), "Unknown");
     assert_eq!(rig.get().await, Err(Failure::Disconnected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_busy_at_first_is_asked_again() {
+    let rig = Rig::start().await;
+    // Only this one can be told to be busy.
+    let server::Server::Embedded(kube) = &rig.server else { return };
+    rig.make(&json!([{"port": 8080, "toLocal": "localhost:1"}])).await;
+    let busy = Fault::throttle(|call| call.user == "ann", 1).times(1);
+    let busy = kube.faults().add(busy);
+    let mut agent = rig.connect("ann", &[]);
+    agent.says("connected as ann").await;
+    assert_eq!(kube.faults().acted(busy), 1);
+    agent.signal(Signal::SIGINT);
+    assert_eq!(agent.ends().await, Some(0), "{}", agent.said());
 }
 
 #[tokio::test(flavor = "multi_thread")]
