@@ -48,8 +48,9 @@ impl Load {
         }
     }
 
-    pub(crate) fn http2(&self, proxy: &Proxied) -> Sample {
-        let url = format!("http://127.0.0.1:{}/", proxy.http2);
+    /// With one of the backends of HTTP/2.
+    pub(crate) fn http2(&self, proxy: &Proxied, backend: usize) -> Sample {
+        let url = format!("http://127.0.0.1:{}/", proxy.http2[backend]);
         let mut command = command("h2load");
         command.args(["-t1", "-m16", &format!("-c{}", self.connections), &format!("-D{}", self.seconds)]);
         self.add_header(&mut command);

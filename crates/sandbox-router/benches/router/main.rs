@@ -25,7 +25,7 @@ mod serve;
 use std::{env, fs, thread};
 
 use load::{Load, Sample};
-use programs::{Programs, Proxied};
+use programs::{HTTP2_BACKENDS, Programs, Proxied};
 use report::{Report, median};
 
 fn main() {
@@ -109,22 +109,29 @@ fn throughput(programs: &Programs, report: &mut Report, rounds: u64, seconds: u6
 
 fn shared(programs: &Programs, report: &mut Report, rounds: u64, seconds: u64) {
     let load = Load { connections: 4, seconds, header: Some("baggage: a=b,sd-routing-key=k1") };
-    let proxies = [&programs.direct, &programs.envoy, &programs.router];
-    let taken = in_turns(&proxies, rounds, |proxy| load.http2(proxy));
-    let [direct, envoy, ours] = taken.try_into().expect("three");
-    let shown =
-        format!("direct {:.1}k, Envoy {:.1}k, router {:.1}k", direct.0 / 1e3, envoy.0 / 1e3, ours.0 / 1e3);
-    report.add("h2c, a key: requests/s", &shown, "", None);
-    let (ratio, most) = (ours.0 / envoy.0, direct.0 / envoy.0);
-    // Where load and backend cannot do as much on their core, no proxy at all would miss it too.
-    let (shown, met) = if most < 2.5 {
-        (format!("{ratio:.2}× (no proxy at all: {most:.2}×)"), None)
-    } else {
-        (format!("{ratio:.2}×"), Some(ratio >= 2.5))
-    };
-    report.add("h2c, a key: against Envoy", &shown, "≥ 2.5×", met);
-    let shown = format!("Envoy {:.1}, router {:.1}", envoy.1, ours.1);
-    report.add("h2c, a key: CPU µs/request", &shown, "", None);
+    for (at, backend) in HTTP2_BACKENDS.iter().enumerate() {
+        let proxies = [&programs.direct, &programs.envoy, &programs.router];
+        let taken = in_turns(&proxies, rounds, |proxy| load.http2(proxy, at));
+        let [direct, envoy, ours] = taken.try_into().expect("three");
+        let title = |figure: &str| format!("h2c, a key, pods like {backend}: {figure}");
+        let shown = format!(
+            "direct {:.1}k, Envoy {:.1}k, router {:.1}k",
+            direct.0 / 1e3,
+            envoy.0 / 1e3,
+            ours.0 / 1e3
+        );
+        report.add(&title("requests/s"), &shown, "", None);
+        let (ratio, most) = (ours.0 / envoy.0, direct.0 / envoy.0);
+        // Where load and backend cannot do as much on their core, no proxy at all would miss it too.
+        let (shown, met) = if most < 2.5 {
+            (format!("{ratio:.2}× (no proxy at all: {most:.2}×)"), None)
+        } else {
+            (format!("{ratio:.2}×"), Some(ratio >= 2.5))
+        };
+        report.add(&title("against Envoy"), &shown, "≥ 2.5×", met);
+        let shown = format!("Envoy {:.1}, router {:.1}", envoy.1, ours.1);
+        report.add(&title("CPU µs/request"), &shown, "", None);
+    }
 }
 
 fn latency(programs: &Programs, report: &mut Report, rounds: u64, seconds: u64) {

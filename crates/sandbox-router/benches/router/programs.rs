@@ -18,8 +18,16 @@ pub(crate) struct Proxied {
     pub(crate) name: &'static str,
     pub(crate) pid: u32,
     pub(crate) http1: u16,
-    pub(crate) http2: u16,
+    /// Before each of the backends of HTTP/2.
+    pub(crate) http2: [u16; 2],
 }
+
+/// The backends of HTTP/2: nginx writes each answer by itself, and nghttpd those together that are there at the same time, for a
+/// quarter of the work.
+pub(crate) const HTTP2_BACKENDS: [&str; 2] = ["nginx", "nghttpd"];
+
+/// The body of all answers.
+const BODY: &str = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
 
 /// All that is started, and stopped at the end.
 pub(crate) struct Programs {
@@ -51,39 +59,39 @@ fn ports<const N: usize>() -> [u16; N] {
 impl Programs {
     pub(crate) fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let cache = env::var("CAPT_CACHE").unwrap_or_else(|_| "../../.cache".to_owned());
-        let envoy_program = Path::new(&cache)
-            .join("envoy-venv/lib")
-            .read_dir()
-            .expect("Envoy: run scripts/router-bench-tools")
-            .map(|it| it.unwrap().path().join("site-packages/envoy/_bin/envoy"))
-            .find(|it| it.exists())
-            .expect("Envoy: run scripts/router-bench-tools");
-        let [back1, back2, nginx1, envoy1, envoy2, router, router_10k] = ports();
+        let envoy_program = envoy_program();
+        let [back1, back2, back3, nginx1, envoy1, envoy2, envoy3, router, router_10k] = ports();
+        let root = dir.path().to_str().unwrap();
         let mut running = Vec::new();
         let conf = write(dir.path(), "backend.conf", &backend(dir.path(), back1, back2));
-        running.push(start(LOAD_CORE, "nginx", &["-c", &conf, "-p", dir.path().to_str().unwrap()]));
-        let direct = Proxied { name: "direct", pid: running[0].id(), http1: back1, http2: back2 };
+        running.push(start(LOAD_CORE, "nginx", &["-c", &conf, "-p", root]));
+        let direct = Proxied { name: "direct", pid: running[0].id(), http1: back1, http2: [back2, back3] };
         let conf = write(dir.path(), "nginx.conf", &nginx(dir.path(), nginx1, back1));
-        running.push(start(PROXY_CORE, "nginx", &["-c", &conf, "-p", dir.path().to_str().unwrap()]));
-        let nginx = Proxied { name: "nginx", pid: running[1].id(), http1: nginx1, http2: 0 };
-        let conf =
-            write(dir.path(), "envoy.yaml", &envoy_conf([(envoy1, back1, "one"), (envoy2, back2, "two")]));
+        running.push(start(PROXY_CORE, "nginx", &["-c", &conf, "-p", root]));
+        let nginx = Proxied { name: "nginx", pid: running[1].id(), http1: nginx1, http2: [0; 2] };
+        let listeners = [(envoy1, back1, "one"), (envoy2, back2, "two"), (envoy3, back3, "two-together")];
+        let conf = write(dir.path(), "envoy.yaml", &envoy_conf(listeners));
         let arguments = ["-c", &conf, "--concurrency", "1", "--log-level", "off", "--disable-hot-restart"];
         running.push(start(PROXY_CORE, envoy_program.to_str().unwrap(), &arguments));
-        let envoy = Proxied { name: "Envoy", pid: running[2].id(), http1: envoy1, http2: envoy2 };
+        let envoy = Proxied { name: "Envoy", pid: running[2].id(), http1: envoy1, http2: [envoy2, envoy3] };
+        write(dir.path(), "index.html", BODY);
+        let arguments = ["--no-tls", "-a", "127.0.0.1", "-d", root, &back3.to_string()];
+        running.push(start(LOAD_CORE, "nghttpd", &arguments));
         let own = env::current_exe().unwrap();
         let mut ours = |port: u16, keys: &str| {
-            let arguments = ["serve", &port.to_string(), &back1.to_string(), &back2.to_string(), keys];
+            let ports = [port, back1, back2, back3].map(|it| it.to_string());
+            let arguments = ["serve", &ports[0], &ports[1], &ports[2], &ports[3], keys];
             let child = start(PROXY_CORE, own.to_str().unwrap(), &arguments);
-            let proxied = Proxied { name: "router", pid: child.id(), http1: port, http2: port + 1 };
+            let proxied =
+                Proxied { name: "router", pid: child.id(), http1: port, http2: [port + 1, port + 2] };
             running.push(child);
             proxied
         };
-        // The router has a listener for each protocol of the backend, side by side.
-        let router = ours(pair(router), "1");
-        let router_10k = ours(pair(router_10k), "10000");
+        // The router has a listener for each backend, side by side.
+        let router = ours(triple(router), "1");
+        let router_10k = ours(triple(router_10k), "10000");
         let all = Self { direct, nginx, envoy, router, router_10k, envoy_program, running, _dir: dir };
+        wait(back3);
         for it in [&all.direct, &all.nginx, &all.envoy, &all.router, &all.router_10k] {
             wait(it.http1);
         }
@@ -102,12 +110,19 @@ impl Programs {
     }
 }
 
-/// Two free ports side by side.
-fn pair(like: u16) -> u16 {
-    let free = |port: &u16| {
-        TcpListener::bind(("127.0.0.1", *port)).is_ok() && TcpListener::bind(("127.0.0.1", port + 1)).is_ok()
-    };
-    (like..65_000).chain(20_000..like).find(free).expect("two free ports")
+fn envoy_program() -> PathBuf {
+    let cache = env::var("CAPT_CACHE").unwrap_or_else(|_| "../../.cache".to_owned());
+    let versions = Path::new(&cache).join("envoy-venv/lib").read_dir();
+    let mut programs = versions
+        .expect("Envoy: run scripts/router-bench-tools")
+        .map(|it| it.unwrap().path().join("site-packages/envoy/_bin/envoy"));
+    programs.find(|it| it.exists()).expect("Envoy: run scripts/router-bench-tools")
+}
+
+/// Three free ports side by side.
+fn triple(like: u16) -> u16 {
+    let free = |port: &u16| (*port..*port + 3).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok());
+    (like..65_000).chain(20_000..like).find(free).expect("three free ports")
 }
 
 fn write(dir: &Path, name: &str, text: &str) -> String {
@@ -148,8 +163,7 @@ fn common(dir: &Path) -> String {
 
 /// Answers with 50 bytes, in both versions.
 fn backend(dir: &Path, http1: u16, http2: u16) -> String {
-    let body = "x".repeat(50);
-    let head = common(dir);
+    let (head, body) = (common(dir), BODY);
     format!(
         "pid {}/backend.pid; {head} \
          server {{ listen 127.0.0.1:{http1}; location / {{ return 200 \"{body}\"; }} }}\n\
@@ -173,12 +187,13 @@ fn nginx(dir: &Path, port: u16, back: u16) -> String {
     )
 }
 
-/// One route by a regular expression, as meshes write it. A listener and its clusters for each version of HTTP: that of
-/// the upstream follows the caller's, as with the router.
-fn envoy_conf(all: [(u16, u16, &str); 2]) -> String {
+/// One route by a regular expression, as meshes write it. A listener and its clusters for each backend: the version of HTTP follows
+/// the caller's, as with the router.
+fn envoy_conf(all: [(u16, u16, &str); 3]) -> String {
     let listeners = all.map(|(port, _, name)| envoy_listener(port, name)).concat();
     let clusters = all.map(|(_, back, name)| {
-        let version = if name == "two" { "http2_protocol_options" } else { "http_protocol_options" };
+        let version =
+            if name.starts_with("two") { "http2_protocol_options" } else { "http_protocol_options" };
         ["baseline", "fork"].map(|of| envoy_cluster(&format!("{of}-{name}"), back, version)).concat()
     });
     format!("static_resources:\n  listeners:\n{listeners}  clusters:\n{}", clusters.concat())

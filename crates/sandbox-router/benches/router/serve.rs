@@ -12,20 +12,19 @@ use sandbox_router::{
     table::{Backend, Key, Route, ServicePort, Table, Target},
 };
 
-/// `port backend backend-of-http2 keys`
+/// `port backend backend-of-http2 other-backend-of-http2 keys`
 pub(crate) fn run(arguments: &[String]) {
     let number = |at: usize| arguments[at].parse::<u16>().unwrap();
-    let (port, http1, http2) = (number(0), number(1), number(2));
-    let keys = number(3);
+    let (port, backends, keys) = (number(0), [number(1), number(2), number(3)], number(4));
     // Like the binary: one thread for everything but the requests.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let settings = Settings { address: Ipv4Addr::LOCALHOST.into(), ..Settings::default() };
         let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
         let mut builder = Table::builder();
-        for (name, listen, to) in [("one", port, http1), ("two", port + 1, http2)] {
+        for (listen, to) in (port..).zip(backends) {
             let to = SocketAddr::from((Ipv4Addr::LOCALHOST, to));
-            let service = ServicePort::new("shop", name, 80);
+            let service = ServicePort::new("shop", &format!("at-{listen}"), 80);
             let route = builder.add(Route::new(service, Backend::baseline([to])).listen(listen));
             for at in 1..=keys {
                 let fork = Backend::fork("shop", &format!("pr-{at}"), [to]);
