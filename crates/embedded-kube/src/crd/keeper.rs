@@ -212,8 +212,15 @@ impl Keeper {
         if let Some(map) = next.as_object_mut() {
             map.insert("status".to_owned(), status);
         }
-        let revision = known.revision;
-        match put(&self.store, key, revision, &next).await {
+        let (revision, is_new) = (known.revision, known.served.is_none());
+        if is_new {
+            self.announce(key, &next);
+        }
+        let written = put(&self.store, key, revision, &next).await;
+        if is_new && written.is_err() {
+            self.retract(key);
+        }
+        match written {
             // What was written is known at once, so that the next one is judged by it.
             Ok(entry) => self.learn(key, &entry),
             Err(WriteError::Conflict(_)) => {}
@@ -221,6 +228,21 @@ impl Keeper {
                 tracing::warn!(%error, key, "the status of a definition could not be written");
                 self.unsettled.insert(key.to_owned());
             }
+        }
+    }
+
+    /// Serves what a CRD defines before anybody can read that it is established: who reads that asks for it at once.
+    fn announce(&mut self, key: &str, next: &Value) {
+        let Some(mut known) = self.known.remove(key) else { return };
+        known.served = self.serve(next, &mut known.since, false, None);
+        self.known.insert(key.to_owned(), known);
+    }
+
+    /// It is not established after all.
+    fn retract(&mut self, key: &str) {
+        let Some(known) = self.known.get_mut(key) else { return };
+        if known.served.take().is_some() {
+            self.registry.replace(&owner(&known.object), Vec::new());
         }
     }
 

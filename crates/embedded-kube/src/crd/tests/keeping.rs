@@ -128,12 +128,38 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
     panic!("not in time: {what}");
 }
 
+/// Waits until everybody can read that it is established.
+async fn established(store: &Store) {
+    let is = || {
+        let crd = store.get(KEY).unwrap().document.value();
+        crd["status"]["conditions"].is_array() && condition(&crd["status"], "Established").0 == "True"
+    };
+    eventually("established", is).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_that_a_crd_is_established_is_served() {
+    for _ in 0..200 {
+        let world = world().await;
+        put(&world.store, KEY, &created(sample())).await;
+        let text = || serde_json::to_string(&world.store.get(KEY).unwrap().document.value()).unwrap();
+        // Without a pause: a moment is all there would be.
+        while !text().contains("InitialNamesAccepted") {
+            std::hint::spin_loop();
+        }
+        assert!(world.registry.find("example.com", "v1", "foos").is_some());
+        world.cancel.cancel();
+        world.task.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_crd_is_served_after_its_create_and_gone_after_its_delete() {
     let world = world().await;
     let find = || world.registry.find("example.com", "v1", "foos");
     put(&world.store, KEY, &created(sample())).await;
-    eventually("served", || find().is_some()).await;
+    established(&world.store).await;
+    assert!(find().is_some());
     put(&world.store, "example.com/foos/default/a", &json!({"kind": "Foo", "metadata": {"name": "a"}})).await;
     let crd = world.store.get(KEY).unwrap().document.value();
     put(&world.store, KEY, &rules().first_delete(&crd, now()).unwrap()).await;
@@ -147,7 +173,7 @@ async fn a_crd_is_served_after_its_create_and_gone_after_its_delete() {
 async fn an_object_with_a_finalizer_keeps_its_crd() {
     let world = world().await;
     put(&world.store, KEY, &created(sample())).await;
-    eventually("served", || world.registry.find("example.com", "v1", "foos").is_some()).await;
+    established(&world.store).await;
     let object = json!({"kind": "Foo", "metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}});
     put(&world.store, "example.com/foos/default/a", &object).await;
     let crd = world.store.get(KEY).unwrap().document.value();
@@ -173,7 +199,7 @@ async fn a_new_schema_is_served_and_older_objects_are_known() {
     let world = world().await;
     put(&world.store, KEY, &created(sample())).await;
     let find = || world.registry.find("example.com", "v1", "foos");
-    eventually("served", || find().is_some()).await;
+    established(&world.store).await;
     let before = find().unwrap().schema_since;
     let mut crd = world.store.get(KEY).unwrap().document.value();
     crd["metadata"]["generation"] = json!(2);
