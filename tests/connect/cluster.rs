@@ -12,12 +12,15 @@ use k8s_openapi::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use sandbox::api::{LocalWorkload, crds};
 use serde_json::{Value, json};
 
-use crate::{agent::Agent, server::Server};
+use crate::{
+    agent::Agent,
+    server::{Server, until_served},
+};
 
 pub(crate) const HOME: &str = "shop";
 pub(crate) const NAME: &str = "cart-local";
@@ -70,15 +73,7 @@ impl Cluster {
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
         let writer = Kube::new(self.client.clone());
         assert!(writer.established(&names, Duration::from_mins(1)).await.unwrap().is_empty());
-        // A real API server says that a kind is established a moment before it serves it.
-        let api = self.api();
-        for _ in 0..600 {
-            if api.list(&ListParams::default()).await.is_ok() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("the kind is established and not served");
+        until_served(&self.api()).await;
     }
 
     pub(crate) fn api(&self) -> Api<LocalWorkload> {

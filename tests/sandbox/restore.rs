@@ -1,11 +1,12 @@
 //! F4: whatever others do to a Service that was taken over, it is given back as it was.
 
-use embedded_kube::request::Verb;
+use embedded_kube::{faults::Logged, request::Verb};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::{
     life::with_cart,
+    server::is_real,
     shop::{GROUP, Shop, name},
     takeover::{annotation, announced, is_taken, listens, routers, wanted},
     traffic::services,
@@ -145,6 +146,12 @@ async fn many_services_are_taken_over_and_given_back_without_a_question() {
     all_are(&shop, "all are given back", |it| annotation(it, "original").is_none()).await;
     let mut questions = world.requests();
     questions.retain(|it| matches!(it.verb, Some(Verb::Get | Verb::List)));
-    // Each of the seven watches begins with a list, and again if the API server ends it; one who asks would have asked for each.
-    assert!(questions.len() < MANY, "{questions:#?}");
+    if is_real() {
+        // A real API server may end a watch, which begins with the same list again.
+        let what = |it: &Logged| (it.resource.clone(), it.namespace.clone(), it.name.clone());
+        questions.sort_by_key(what);
+        questions.dedup_by_key(|it| what(it));
+    }
+    // Each watch begins with a list, and there are seven.
+    assert!(questions.len() <= 7, "{questions:#?}");
 }

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client,
-    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
 };
 use sandbox::api::Sandbox;
@@ -29,7 +29,7 @@ use crate::{
     account,
     mortal::{self, Death, Fate},
     node::Node,
-    server::Server,
+    server::{Server, until_served},
     shop::Shop,
     trouble::Trouble,
 };
@@ -108,7 +108,7 @@ impl World {
         for object in account::objects() {
             apply(&client, object).await;
         }
-        until_allowed(server.client_of(account::user(), "setup").await).await;
+        until_served(&Api::<Sandbox>::all(server.client_of(account::user(), "setup").await)).await;
         Self {
             operator: server.client_of(account::user(), account::AGENT).await,
             server,
@@ -236,18 +236,6 @@ impl Drop for World {
             eprintln!("{at} {took:?}: {verb} {resource} {subresource} {namespace}/{name}: {code}");
         }
     }
-}
-
-/// Waits until the API server knows of the account's rules: a real one learns of them a moment later.
-async fn until_allowed(client: Client) {
-    let sandboxes: Api<Sandbox> = Api::all(client);
-    for _ in 0..600 {
-        if sandboxes.list(&ListParams::default()).await.is_ok() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    sandboxes.list(&ListParams::default()).await.unwrap();
 }
 
 pub(crate) async fn apply(client: &Client, value: Value) {

@@ -6,13 +6,16 @@
 mod audit;
 mod real;
 
+use std::time::Duration;
+
 use embedded_kube::{
     auth,
     cluster::{Builder, EmbeddedKube, Listen},
     faults::Logged,
     request::User,
 };
-use kube::Client;
+use kube::{Api, Client, api::ListParams};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::real::Real;
@@ -106,4 +109,19 @@ impl Server {
 
 fn token(name: &str) -> String {
     format!("token-of-{name}")
+}
+
+/// Waits until a kind is served to this client. A real API server says that a kind is established, and takes a rule, a moment before
+/// it acts by it.
+pub(crate) async fn until_served<K>(api: &Api<K>)
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    for _ in 0..600 {
+        if api.list(&ListParams::default()).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    api.list(&ListParams::default()).await.unwrap();
 }

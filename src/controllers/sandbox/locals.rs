@@ -29,7 +29,7 @@ use super::{
     look::kind,
     place::{Spot, spot},
 };
-use crate::{api::names::WATCH_FILTER_LABEL, controllers::common::drive};
+use crate::api::names::WATCH_FILTER_LABEL;
 
 /// The name of a local workload's object.
 pub(super) fn name(object: &Sandbox, local: &str) -> String {
@@ -95,41 +95,39 @@ pub(super) fn follow(ctx: &Arc<Context>) -> impl Stream<Item = Ref> + Send + use
 /// What was seen of local workloads last.
 #[derive(Debug, Default)]
 struct Seen {
-    /// By their paths.
-    last: HashMap<String, Sight>,
+    last: HashMap<Place, Sight>,
     /// Those that a list which began has not shown yet.
-    unseen: HashSet<String>,
+    unseen: HashSet<Place>,
     /// Whom a list concerns. They are told at its end: before that the store has what was known without it.
     concerned: Vec<Ref>,
 }
 
-/// What was seen of a local workload.
-#[derive(Debug)]
-struct Sight {
-    digest: u64,
-    meta: ObjectMeta,
-    sandbox: Option<Ref>,
+/// The namespace of a local workload, and its name.
+type Place = (Option<String>, Option<String>);
+
+fn place(meta: &ObjectMeta) -> Place {
+    (meta.namespace.clone(), meta.name.clone())
 }
+
+/// What was seen of a local workload: a digest of what a Sandbox says of it, and that Sandbox.
+type Sight = (u64, Option<Ref>);
 
 impl Seen {
     /// Whom an event concerns. `wants` says who waits for the name of what is gone.
-    fn concerned(
-        &mut self,
-        event: &Event<DynamicObject>,
-        wants: impl Fn(&ObjectMeta) -> Vec<Ref>,
-    ) -> Vec<Ref> {
+    fn concerned(&mut self, event: &Event<DynamicObject>, wants: impl Fn(&Place) -> Vec<Ref>) -> Vec<Ref> {
         match event {
             Event::Apply(it) => self.news(it).into_iter().collect(),
             Event::Delete(it) => {
-                self.last.remove(&drive::path(&it.metadata));
-                of(it).into_iter().chain(wants(&it.metadata)).collect()
+                let gone = place(&it.metadata);
+                self.last.remove(&gone);
+                of(it).into_iter().chain(wants(&gone)).collect()
             }
             Event::Init => {
                 self.unseen = self.last.keys().cloned().collect();
                 Vec::new()
             }
             Event::InitApply(it) => {
-                self.unseen.remove(&drive::path(&it.metadata));
+                self.unseen.remove(&place(&it.metadata));
                 let news = self.news(it);
                 self.concerned.extend(news);
                 Vec::new()
@@ -139,43 +137,34 @@ impl Seen {
     }
 
     /// Whom a list concerns. What went while nobody looked was told by nobody.
-    fn listed(&mut self, wants: impl Fn(&ObjectMeta) -> Vec<Ref>) -> Vec<Ref> {
-        let gone: Vec<Sight> = self.unseen.drain().filter_map(|path| self.last.remove(&path)).collect();
+    fn listed(&mut self, wants: impl Fn(&Place) -> Vec<Ref>) -> Vec<Ref> {
         let mut all = std::mem::take(&mut self.concerned);
-        all.extend(gone.iter().flat_map(|it| wants(&it.meta)));
-        all.extend(gone.into_iter().filter_map(|it| it.sandbox));
+        for gone in self.unseen.drain() {
+            all.extend(wants(&gone));
+            all.extend(self.last.remove(&gone).and_then(|(_, sandbox)| sandbox));
+        }
         all
     }
 
     /// The Sandbox that would say something else of a local workload, or put it right.
     fn news(&mut self, local: &DynamicObject) -> Option<Ref> {
-        self.is_news(local).then(|| of(local)).flatten()
-    }
-
-    /// Whether a Sandbox would say something else of it, or put it right.
-    fn is_news(&mut self, local: &DynamicObject) -> bool {
         let mut hasher = DefaultHasher::new();
         let meta = &local.metadata;
         (&meta.uid, &meta.labels, meta.deletion_timestamp.is_some()).hash(&mut hasher);
         local.data.get("spec").map(Value::to_string).hash(&mut hasher);
         let owners = serde_json::to_string(&meta.owner_references).unwrap_or_default();
         (owners, is_connected(local)).hash(&mut hasher);
-        let digest = hasher.finish();
-        let names = ObjectMeta {
-            namespace: meta.namespace.clone(),
-            name: meta.name.clone(),
-            ..ObjectMeta::default()
-        };
-        let sight = Sight { digest, meta: names, sandbox: of(local) };
-        self.last.insert(drive::path(meta), sight).is_none_or(|before| before.digest != digest)
+        let (digest, sandbox) = (hasher.finish(), of(local));
+        let before = self.last.insert(place(meta), (digest, sandbox.clone()));
+        sandbox.filter(|_| before.is_none_or(|(known, _)| known != digest))
     }
 }
 
 /// The Sandboxes that want the name of a local workload that is gone.
-fn waiting(local: &ObjectMeta, ctx: &Context) -> Vec<Ref> {
+fn waiting((home, taken): &Place, ctx: &Context) -> Vec<Ref> {
     let wants = |it: &&Sandbox| {
-        it.metadata.namespace == local.namespace
-            && it.spec.local.iter().any(|one| Some(name(it, &one.name)) == local.name)
+        it.metadata.namespace == *home
+            && it.spec.local.iter().any(|local| Some(name(it, &local.name)) == *taken)
     };
     let all = ctx.sandboxes();
     let all = all.iter().filter_map(|it| it.0.as_ref().ok()).filter(wants);
@@ -213,10 +202,10 @@ mod tests {
             .unwrap()
         };
         let mut seen = Seen::default();
-        assert!(seen.is_news(&local("one", "False")));
-        assert!(!seen.is_news(&local("two", "False")));
-        assert!(seen.is_news(&local("three", "True")));
-        assert!(!seen.is_news(&local("four", "True")));
+        assert!(seen.news(&local("one", "False")).is_some());
+        assert!(seen.news(&local("two", "False")).is_none());
+        assert!(seen.news(&local("three", "True")).is_some());
+        assert!(seen.news(&local("four", "True")).is_none());
     }
 
     #[test]
@@ -230,8 +219,8 @@ mod tests {
         };
         let mut seen = Seen::default();
         let mut tell = |event: Event<DynamicObject>| {
-            let who = seen.concerned(&event, |gone| {
-                let waits = format!("waits-for-{}", gone.name.as_deref().unwrap_or_default());
+            let who = seen.concerned(&event, |(_, gone)| {
+                let waits = format!("waits-for-{}", gone.as_deref().unwrap_or_default());
                 vec![reference(&Spot { cluster: None, namespace: "shop".to_owned() }, &waits)]
             });
             let mut names: Vec<String> = who.into_iter().map(|it| it.name).collect();
