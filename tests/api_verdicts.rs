@@ -5,11 +5,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a table that cannot be read is a failed test")]
 
-#[path = "api_verdicts/admission.rs"]
 mod admission;
-#[path = "api_verdicts/patterns.rs"]
 mod patterns;
-#[path = "api_verdicts/validator.rs"]
 mod validator;
 
 use serde::Deserialize;

@@ -8,7 +8,7 @@ use capt::{
     model::Limits,
 };
 
-use crate::server::{apply, is_kept, objects, root, server};
+use super::server::{apply, is_kept, objects, root, server};
 
 /// Every example, and its workspaces.
 const EXAMPLES: [(&str, &[&str]); 7] = [

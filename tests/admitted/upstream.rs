@@ -10,7 +10,7 @@ use capt::{
 };
 use serde_json::json;
 
-use crate::server::{apply, is_kept, objects, root, server};
+use super::server::{apply, is_kept, objects, root, server};
 
 /// The version that only Cluster API serves.
 const FOREIGN: &str = "cluster-v1beta1.yaml";

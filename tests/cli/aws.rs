@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::capt::{Ground, QUICKSTART, Run};
+use super::capt::{Ground, QUICKSTART, Run};
 
 const QUICK: Duration = Duration::from_secs(10);
 

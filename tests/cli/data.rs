@@ -2,7 +2,7 @@
 
 use std::{fs::File, os::unix::fs::PermissionsExt, path::Path};
 
-use crate::capt::{Ground, QUICKSTART, engine};
+use super::capt::{Ground, QUICKSTART, engine};
 
 fn ground() -> Ground {
     let ground = Ground::new();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::capt::{Ground, QUICKSTART, engine};
+use super::capt::{Ground, QUICKSTART, engine};
 
 const REMEDY: &str = "--engine PATH";
 

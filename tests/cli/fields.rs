@@ -1,6 +1,6 @@
 //! Fields that are missing, unknown, of the wrong type, or say what cannot be.
 
-use crate::capt::{Ground, quickstart_with, refused_until_corrected};
+use super::capt::{Ground, quickstart_with, refused_until_corrected};
 
 const CLUSTER: &str = "CAPTCluster default/demo";
 const CONTROL_PLANE: &str = "CAPTControlPlane default/demo";

@@ -1,6 +1,6 @@
 //! Files that cannot be read, or hold nothing that can be used.
 
-use crate::capt::{Ground, QUICKSTART, quickstart_with, refused_until_corrected};
+use super::capt::{Ground, QUICKSTART, quickstart_with, refused_until_corrected};
 
 #[test]
 fn an_empty_file_is_refused() {

@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use rustix::process::Signal;
 
-use crate::capt::{Going, Ground};
+use super::capt::{Going, Ground};
 
 /// `capt init` around a script that finds the usual tools.
 fn init(ground: &Ground, options: &[&str], script: &str) -> Going {

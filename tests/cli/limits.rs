@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::capt::{Ground, quickstart_with, refused_until_corrected};
+use super::capt::{Ground, quickstart_with, refused_until_corrected};
 
 const PROFILES: &str = "spec.additionalFargateProfiles";
 const APPS: &str = "      selectors:\n        - namespace: apps\n";

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs, fs::OpenOptions, path::Path};
 
 use serde_json::Value;
 
-use crate::capt::{Ground, QUICKSTART, engine};
+use super::capt::{Ground, QUICKSTART, engine};
 
 fn committed() -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");

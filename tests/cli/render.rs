@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt, path::Path};
 
-use crate::capt::{Ground, QUICKSTART};
+use super::capt::{Ground, QUICKSTART};
 
 const WORKSPACES: [&str; 4] = ["demo-vpc", "demo-eks-controlplane", "demo-apps-fargate", "demo-jobs-fargate"];
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::capt::{Ground, QUICKSTART};
+use super::capt::{Ground, QUICKSTART};
 
 /// A template with this text and these variables of the object that applies it.
 fn template(module: &str, more: &str, variables: &Value) -> String {

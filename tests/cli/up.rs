@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::capt::{Ground, QUICKSTART, engine};
+use super::capt::{Ground, QUICKSTART, engine};
 
 #[test]
 fn every_command_has_a_help_with_examples() {

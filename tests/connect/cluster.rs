@@ -17,7 +17,7 @@ use kube::{
 use sandbox::api::{LocalWorkload, crds};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     agent::Agent,
     server::{Server, until_served},
 };

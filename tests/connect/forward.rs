@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::app;
+use super::rig::app;
 
 const MIB: usize = 1024 * 1024;
 

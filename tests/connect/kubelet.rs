@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use nix::sys::signal::Signal;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{
+use super::{
     network::in_own_network,
     nodes::Nodes,
     rig::app,
@@ -32,7 +32,7 @@ fn goes_on(test: &str) -> bool {
         );
         return false;
     }
-    in_own_network(&format!("kubelet::{test}"))
+    in_own_network(&format!("connect::kubelet::{test}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

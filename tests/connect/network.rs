@@ -1,24 +1,33 @@
 //! A network of its own for a test: pods need addresses that are not those of a loopback interface.
 
-use std::process::Command;
+use std::{fs, process::Command};
 
+/// Names the file that the inner run writes, so that a filter that matches no test does not pass.
 const INSIDE: &str = "CAPT_TEST_OWN_NETWORK";
 
-/// Runs a test of this program again in a network of its own, where every address of 10.0.0.0/8 is this machine's. True
-/// inside of it.
+/// Runs a test of this binary again in its own network namespace, where every address of 10.0.0.0/8 is local. Returns true
+/// inside of it. `test` is the full path of the test: `suite::module::function`.
 #[expect(clippy::disallowed_methods, reason = "a test that starts itself")]
 pub(crate) fn in_own_network(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
+    if let Some(proof) = std::env::var_os(INSIDE) {
+        fs::write(proof, test).unwrap();
         return true;
     }
+    let dir = tempfile::tempdir().unwrap();
+    let proof = dir.path().join("ran");
     let script = "ip link set lo up && ip route add local 10.0.0.0/8 dev lo && exec \"$0\" \"$@\"";
     let status = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "/bin/sh", "-c", script])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
+        .env(INSIDE, &proof)
         .status();
     let status = status.expect("unshare of util-linux");
     assert!(status.success(), "{test} in its own network: {status}");
+    assert_eq!(
+        fs::read_to_string(proof).unwrap_or_default(),
+        test,
+        "the inner run executed no test of this name"
+    );
     false
 }

@@ -9,7 +9,7 @@ use conformance::Kubelet;
 use sandbox::api::names;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     agent::Agent,
     cluster::{Cluster, HOME},
     rig::app_at,

@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
+use super::{
     agent::Agent,
     cluster::{Cluster, HOME, NAME},
 };

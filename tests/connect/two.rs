@@ -12,7 +12,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::{
+use super::{
     agent::Agent,
     network::in_own_network,
     rig::app,
@@ -74,7 +74,9 @@ async fn until(at: SocketAddr, key: Option<&str>, wanted: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_answers() {
-    if !in_own_network("two::f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_answers") {
+    if !in_own_network(
+        "connect::two::f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_answers",
+    ) {
         return;
     }
     let mut whole = Whole::start(app("mine").await.port()).await;

@@ -25,7 +25,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use crate::{
+use super::{
     agent::Agent,
     cluster::{Cluster, HOME, NAME, said},
     network::in_own_network,
@@ -246,7 +246,7 @@ pub(crate) const BASELINE: &str = "200 baseline baseline";
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_when_it_is_gone() {
     if !in_own_network(
-        "whole::a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_when_it_is_gone",
+        "connect::whole::a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_when_it_is_gone",
     ) {
         return;
     }
@@ -279,8 +279,9 @@ async fn a_key_leads_through_a_router_to_this_machine_and_the_policy_decides_whe
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_who_may_not_is_refused_and_who_is_connected_stays_unless_somebody_insists() {
-    if !in_own_network("whole::f14_who_may_not_is_refused_and_who_is_connected_stays_unless_somebody_insists")
-    {
+    if !in_own_network(
+        "connect::whole::f14_who_may_not_is_refused_and_who_is_connected_stays_unless_somebody_insists",
+    ) {
         return;
     }
     let whole = Whole::start(app("mine").await.port()).await;
@@ -324,7 +325,7 @@ async fn tables_do_not_wait_for_an_api_server_that_is_slow_to_write() {
         // The router is a process, so that nobody but the server can make it wait.
         return eprintln!("notice: a real API server is not slow on request, so this was NOT tested");
     }
-    if !in_own_network("whole::tables_do_not_wait_for_an_api_server_that_is_slow_to_write") {
+    if !in_own_network("connect::whole::tables_do_not_wait_for_an_api_server_that_is_slow_to_write") {
         return;
     }
     let whole = Whole::start(app("mine").await.port()).await;
@@ -360,7 +361,8 @@ async fn over(cluster: &Cluster) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_router_with_another_certificate_is_refused_with_one_clear_message() {
-    if !in_own_network("whole::a_router_with_another_certificate_is_refused_with_one_clear_message") {
+    if !in_own_network("connect::whole::a_router_with_another_certificate_is_refused_with_one_clear_message")
+    {
         return;
     }
     let whole = Whole::start(app("mine").await.port()).await;

@@ -21,7 +21,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     rbac::{Asked, compare, grants},
     rendered::{OVERLAYS, name, of_kind, rendered, title},
 };

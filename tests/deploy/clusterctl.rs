@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::rendered::{file, name, of_kind, rendered, title};
+use super::rendered::{file, name, of_kind, rendered, title};
 
 fn titles(overlay: &str) -> BTreeSet<String> {
     rendered(overlay).iter().map(title).collect()

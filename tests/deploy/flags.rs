@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::rendered::{file, of_kind, rendered};
+use super::rendered::{file, of_kind, rendered};
 
 /// What Cluster API expects every provider to take.
 const EXPECTED: [&str; 4] = ["--namespace", "--watch-filter", "--leader-elect", "--listen"];

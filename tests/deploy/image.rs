@@ -6,7 +6,7 @@ use semver::Version;
 use serde_json::Value;
 use terraform_driver::providers::Constraint;
 
-use crate::rendered::{file, repository};
+use super::rendered::{file, repository};
 
 /// The instructions, with continued lines joined and comments left out: word and rest.
 fn instructions() -> Vec<(String, String)> {

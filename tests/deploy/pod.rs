@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 use serde_json::Value;
 
-use crate::rendered::{OVERLAYS, of_kind, rendered, title};
+use super::rendered::{OVERLAYS, of_kind, rendered, title};
 
 /// Overlays with a Deployment.
 const RUNNING: [&str; 4] = ["base", "webhook", "standalone", "clusterctl/infrastructure"];

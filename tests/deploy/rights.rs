@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use serde_json::Value;
 
-use crate::{
+use super::{
     rbac::{Asked, Grant, allowed, compare, grants},
     rendered::{OVERLAYS, name, of_kind, rendered},
 };

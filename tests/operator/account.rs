@@ -3,7 +3,7 @@
 use embedded_kube::{faults::Logged, request::User};
 use serde_json::Value;
 
-use crate::rbac::{Asked, Grant, compare, grants};
+use super::rbac::{Asked, Grant, compare, grants};
 
 const MANIFESTS: [&str; 6] = [
     include_str!("../../deploy/base/namespace.yaml"),

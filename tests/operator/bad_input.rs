@@ -16,7 +16,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     cloud::{LONG, LocalAws},
     stage::{Stage, condition},
     workspaces::{PATIENCE, TEMPLATE, is_ready, ready},

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::running::cache;
+use super::running::cache;
 
 /// A local AWS of its own, as `capt aws start` makes one. It ends with the test.
 pub(crate) struct LocalAws {

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     cloud::{Call, LONG, LocalAws},
     core::example,
     coverage::Watch,

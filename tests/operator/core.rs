@@ -14,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::{
+use super::{
     cloud::{LONG, LocalAws},
     clusters::{change, ready},
     profiles::ever_true,

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use capt::gateway::Gateway;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     cloud::{LONG, LocalAws},
     clusters::{apply, objects, ready},
     stage::Stage,

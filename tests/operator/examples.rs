@@ -15,7 +15,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{
+use super::{
     cloud::{LONG, LocalAws},
     clusters::ready,
     core::example,

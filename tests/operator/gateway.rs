@@ -7,7 +7,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use provider_gateway::admin::{Client, Report};
 
-use crate::{
+use super::{
     cloud::LocalAws,
     engine::Scripted,
     stage::{Stage, condition},
@@ -163,7 +163,7 @@ async fn a_workspace_that_has_to_do_without_the_gateway_says_so() {
         told.any(|it| it.type_.as_deref() == Some("Warning") && it.note.as_deref() == Some(why.as_str()))
     };
     stage.eventually(PATIENCE, "an event", told).await;
-    let metrics = crate::cloud::curl(&format!("http://{address}/metrics")).await;
+    let metrics = super::cloud::curl(&format!("http://{address}/metrics")).await;
     let count = metrics.lines().find_map(|line| line.strip_prefix("capt_plain_runs_total "));
     assert!(count.is_some_and(|count| count.parse::<f64>().is_ok_and(|it| it >= 1.0)), "{metrics}");
     stage.stop().await;

@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     cloud::{LONG, LocalAws},
     clusters::{apply, objects},
     disasters::kill_terraforms,

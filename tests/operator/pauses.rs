@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     stage::{Stage, condition},
     workspaces::{PATIENCE, is_ready, log, ready, recorder_with},
 };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     cloud::{LONG, LocalAws},
     clusters::{apply, change, objects, profile, ready},
     stage::{Stage, condition},

@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     engine::Scripted,
     stage::{Stage, condition},
 };

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{
+use super::{
     account,
     running::{How, Running, log_filter, settings},
 };
@@ -232,7 +232,7 @@ impl Stage {
 impl Drop for Stage {
     /// No test leaves providers behind.
     fn drop(&mut self) {
-        crate::cloud::end_gateway(&self.data());
+        super::cloud::end_gateway(&self.data());
     }
 }
 

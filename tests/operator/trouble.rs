@@ -6,7 +6,7 @@ use capt::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     stage::{Stage, condition},
     workspaces::is_ready,
 };

@@ -12,7 +12,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     engine::{Entry, Scripted},
     stage::Stage,
     workspaces::is_ready,

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, condition};
+use super::stage::{Stage, condition};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{Shop, deployment, forking, message},
     trouble::Effect,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     settings::number,
     shop::{Shop, forking, message, service},

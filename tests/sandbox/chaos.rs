@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::{
+use super::{
     life::with_cart,
     mortal::Death,
     shop::{Shop, forking},

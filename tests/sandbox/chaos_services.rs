@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
+use super::{
     life::with_cart,
     mortal::{self, Death, Fate},
     shop::{GROUP, Shop, name},

@@ -3,7 +3,7 @@
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     node::Node,
     server::Server,
     shop::{GROUP, Shop, deployment, forking, message, name, said, service},

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{Shop, name},
     ttl::Starved,
@@ -74,7 +74,7 @@ async fn f6_a_pinned_fork_stays_and_says_that_its_baseline_moved() {
     shop.until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
     // Another word of the spec is no reason to leave the pinned baseline.
     shop.merge("Sandbox", "pr-1", json!({"spec": {"description": "b"}})).await.unwrap();
-    shop.until("Sandbox", "pr-1", "looked at", crate::shop::is_current).await;
+    shop.until("Sandbox", "pr-1", "looked at", super::shop::is_current).await;
     world.settle().await;
     let now = shop.get("Deployment", name(&fork)).await.unwrap();
     assert_eq!((image_of(&now), &now["metadata"]["generation"]), ("repo/cart:v1".to_owned(), &json!(1)));

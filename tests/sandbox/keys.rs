@@ -6,7 +6,7 @@ use futures::{StreamExt as _, future::join_all, stream};
 use kube::{api::DynamicObject, runtime::wait::await_condition};
 use serde_json::json;
 
-use crate::{
+use super::{
     network::in_own_network,
     settings::number,
     shop::{Shop, is_current},
@@ -67,7 +67,7 @@ async fn caller(seed: u64, count: usize, to: &[Vec<SocketAddr>]) -> Vec<String> 
 /// `F1_REQUESTS=100000` is the number that the property asks for; the routers alone get fifty keys in their own tests.
 #[tokio::test(flavor = "multi_thread")]
 async fn f1_no_request_reaches_a_wrong_pod() {
-    if !in_own_network("keys::f1_no_request_reaches_a_wrong_pod") {
+    if !in_own_network("sandbox::keys::f1_no_request_reaches_a_wrong_pod") {
         return;
     }
     let town = Town::start(&SERVICES).await;
@@ -114,8 +114,9 @@ async fn check(shop: &Shop, expected: &[(&str, &str, &str)]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f9_a_conflict_harms_one_baseline_under_one_key_and_dead_pods_harm_nobody_else() {
-    if !in_own_network("keys::f9_a_conflict_harms_one_baseline_under_one_key_and_dead_pods_harm_nobody_else")
-    {
+    if !in_own_network(
+        "sandbox::keys::f9_a_conflict_harms_one_baseline_under_one_key_and_dead_pods_harm_nobody_else",
+    ) {
         return;
     }
     let town = Town::start(&SERVICES).await;
@@ -176,7 +177,9 @@ async fn once(shop: &Shop, name: String, ways: &[SocketAddr]) -> Vec<String> {
 /// `F13_SANDBOXES=1000` is the number that the property asks for.
 #[tokio::test(flavor = "multi_thread")]
 async fn f13_a_request_in_the_moment_in_which_routes_are_programmed_reaches_the_fork() {
-    if !in_own_network("keys::f13_a_request_in_the_moment_in_which_routes_are_programmed_reaches_the_fork") {
+    if !in_own_network(
+        "sandbox::keys::f13_a_request_in_the_moment_in_which_routes_are_programmed_reaches_the_fork",
+    ) {
         return;
     }
     let town = Town::start(&["cart"]).await;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     shop::{GROUP, Shop, forking, message, name, said},
     world::World,
 };
@@ -189,13 +189,13 @@ async fn a_local_workload_has_a_route_as_soon_as_its_service_is_there() {
     shop.make("LocalWorkload", json!({"metadata": {"name": "mine"}, "spec": spec})).await.unwrap();
     let services = |it: &Value| it["status"]["services"].as_array().map_or(0, Vec::len);
     shop.until("LocalWorkload", "mine", "behind one Service", |it| services(it) == 1).await;
-    let mut other = crate::shop::service("cart");
+    let mut other = super::shop::service("cart");
     other["metadata"]["name"] = json!("basket");
     shop.make("Service", other).await.unwrap();
     shop.until("LocalWorkload", "mine", "behind two", |it| services(it) == 2).await;
     shop.delete("Service", "basket").await;
     shop.until("LocalWorkload", "mine", "behind one again", |it| services(it) == 1).await;
-    let found = crate::routes::target(&shop, "cart", 80, "pr-1").await;
+    let found = super::routes::target(&shop, "cart", 80, "pr-1").await;
     assert_eq!(found.as_deref(), Some("local/shop/mine"));
     shop.delete("Deployment", "cart").await;
     let is_lost = |it: &Value| said(it, "Accepted").1 == "BaselineNotFound";

@@ -26,7 +26,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{settings::number, shop::Shop};
+use super::{settings::number, shop::Shop};
 
 /// Each is late for its next request only if an answer takes as long as this many requests of all.
 const CALLERS: u32 = 64;

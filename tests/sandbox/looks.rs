@@ -13,7 +13,7 @@ use capt::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
+use super::{
     bad_input::{Row, rows, with_oddities},
     world::World,
 };

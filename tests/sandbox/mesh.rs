@@ -5,7 +5,7 @@ use std::time::Duration;
 use capt::k8s::Kube;
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{GROUP, Shop, message, name, said},
     world::World,
@@ -192,7 +192,7 @@ async fn if_nobody_said_the_mesh_is_taken_only_when_it_is_alive_and_no_router_is
     mesh_says(&shop, &other, "True").await;
     let seen = until_routed(&shop, "False", "RoutesNotAccepted").await;
     assert_eq!(seen["status"]["dataPlane"], "GatewayAPI");
-    crate::takeover::routers(&shop, 1).await;
+    super::takeover::routers(&shop, 1).await;
     let is_back = |it: &Value| it["status"]["dataPlane"] == "Router";
     shop.until("RouteGroup", "g", "our router's again", is_back).await;
     shop.eventually("no object of ours", async || written(&shop).await.is_empty()).await;

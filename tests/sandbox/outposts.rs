@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{
+use super::{
     clusters::{Made, in_dev},
     shop::Shop,
     takeover::{annotation, announced, is_taken, listens, routers, wanted},

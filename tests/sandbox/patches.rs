@@ -6,7 +6,7 @@ use embedded_kube::faults::Logged;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{forking, name},
     world::World,

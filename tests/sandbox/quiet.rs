@@ -5,7 +5,7 @@ use std::time::Duration;
 use embedded_kube::{faults::Logged, request::Verb};
 use serde_json::json;
 
-use crate::{
+use super::{
     life::with_cart,
     network::in_own_network,
     server::is_real,
@@ -31,13 +31,14 @@ fn is_by_the_clock(write: &Logged) -> bool {
 /// What the controllers and the routers wrote.
 fn writes(world: &World) -> Vec<Logged> {
     let mut all = world.server.requests();
-    all.retain(|it| it.is_write() && [crate::account::AGENT, ROUTER].contains(&it.agent.as_str()));
+    all.retain(|it| it.is_write() && [super::account::AGENT, ROUTER].contains(&it.agent.as_str()));
     all
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f5_a_settled_system_writes_nothing_and_a_second_look_changes_nothing() {
-    if !in_own_network("quiet::f5_a_settled_system_writes_nothing_and_a_second_look_changes_nothing") {
+    if !in_own_network("sandbox::quiet::f5_a_settled_system_writes_nothing_and_a_second_look_changes_nothing")
+    {
         return;
     }
     let mut world = World::with_pods(Pods::default().starts()).await;

@@ -4,7 +4,7 @@ use embedded_kube::{faults::Logged, request::Verb};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     server::is_real,
     shop::{GROUP, Shop, name},
@@ -123,7 +123,7 @@ async fn many_services_are_taken_over_and_given_back_without_a_question() {
     let pod = routers(&shop, 1).await.remove(0);
     for number in 0..MANY {
         let name = format!("s-{number}");
-        let mut service = crate::shop::service(&name);
+        let mut service = super::shop::service(&name);
         service["metadata"]["annotations"] = json!({(format!("{GROUP}/routing")): "enabled"});
         shop.make("Service", service).await.unwrap();
     }

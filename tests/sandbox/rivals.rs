@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{forking, message},
     world::World,

@@ -8,7 +8,7 @@ use sandbox::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{GROUP, Shop, message, said},
     world::World,
@@ -122,7 +122,7 @@ async fn endpoints_have_addresses_if_there_is_a_domain() {
     let shop = with_cart(&world).await;
     let target = "http://cart.shop.svc:80";
     let endpoints = json!([{"name": "web", "target": target}]);
-    let mut spec = crate::shop::forking("cart", &json!({}));
+    let mut spec = super::shop::forking("cart", &json!({}));
     spec["endpoints"] = endpoints.clone();
     shop.sandbox("pr-1", spec).await;
     let at = |host: &str| json!([{"name": "web", "target": target, "url": format!("https://{host}.preview.example.com")}]);

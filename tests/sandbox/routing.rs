@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     clusters::{Made, in_dev},
     life::with_cart,
     load::Load,
@@ -21,7 +21,9 @@ const LINGER: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails() {
-    if !in_own_network("routing::f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails") {
+    if !in_own_network(
+        "sandbox::routing::f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails",
+    ) {
         return;
     }
     let world = World::with_pods(Pods::default().starts()).await;
@@ -89,7 +91,9 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one() {
-    if !in_own_network("routing::without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one") {
+    if !in_own_network(
+        "sandbox::routing::without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one",
+    ) {
         return;
     }
     let world = World::with_pods(Pods::default().starts()).await;
@@ -122,7 +126,7 @@ async fn without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_may_be_routed_only_while_a_sandbox_stands_in_for_it() {
-    if !in_own_network("routing::a_service_may_be_routed_only_while_a_sandbox_stands_in_for_it") {
+    if !in_own_network("sandbox::routing::a_service_may_be_routed_only_while_a_sandbox_stands_in_for_it") {
         return;
     }
     let mut world = World::start().await;
@@ -150,20 +154,22 @@ async fn a_service_may_be_routed_only_while_a_sandbox_stands_in_for_it() {
 async fn f3_f4_a_service_is_taken_over_and_given_back() {
     let world = World::start().await;
     let _services = services(&world);
-    crate::takeover::taken_over_and_given_back(&with_cart(&world).await).await;
+    super::takeover::taken_over_and_given_back(&with_cart(&world).await).await;
 }
 
 #[tokio::test]
 async fn a_service_that_somebody_takes_back_is_left_alone_after_three_attempts() {
     let world = World::start().await;
     let _services = services(&world);
-    crate::takeover::taken_back_by_somebody(&with_cart(&world).await).await;
+    super::takeover::taken_back_by_somebody(&with_cart(&world).await).await;
 }
 
 /// Kinds, controllers and routes are brought to the cluster by the operator; routers are the cluster's own.
 #[tokio::test(flavor = "multi_thread")]
 async fn f13_a_sandbox_in_another_cluster_is_ready_when_requests_reach_it_there() {
-    if !in_own_network("routing::f13_a_sandbox_in_another_cluster_is_ready_when_requests_reach_it_there") {
+    if !in_own_network(
+        "sandbox::routing::f13_a_sandbox_in_another_cluster_is_ready_when_requests_reach_it_there",
+    ) {
         return;
     }
     let mut world = World::start().await;

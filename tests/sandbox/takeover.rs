@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::shop::{GROUP, Shop, name};
+use super::shop::{GROUP, Shop, name};
 
 /// Makes this many routers, and waits until they are ready.
 pub(crate) async fn routers(shop: &Shop, count: u32) -> Vec<Value> {

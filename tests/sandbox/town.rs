@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio_util::sync::DropGuard;
 
-use crate::{
+use super::{
     shop::{GROUP, Shop, name, said},
     takeover::routers,
     traffic::{Pods, Router, enable, is_taken, router, services, ways},

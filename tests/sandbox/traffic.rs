@@ -28,7 +28,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{
+use super::{
     node::next_address,
     shop::{GROUP, Shop, name},
     world::{World, apply},

@@ -13,7 +13,7 @@ use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{Shop, forking},
     trouble::Effect,
@@ -126,7 +126,7 @@ async fn f12_a_sandbox_ends_in_time_and_an_extension_is_never_lost() {
         .await;
     AHEAD.fetch_add(600, Ordering::SeqCst);
     shop.merge("Sandbox", "touched", json!({"spec": {"description": "still needed"}})).await.unwrap();
-    let second = shop.until("Sandbox", "touched", "looked at", crate::shop::is_current).await;
+    let second = shop.until("Sandbox", "touched", "looked at", super::shop::is_current).await;
     assert!(end_of(&second).duration_since(end_of(&first)) >= SignedDuration::from_mins(10));
     world.end().await;
 }

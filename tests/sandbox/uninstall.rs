@@ -7,7 +7,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{life::with_cart, shop::GROUP, world::World};
+use super::{life::with_cart, shop::GROUP, world::World};
 
 #[tokio::test]
 async fn a_sandbox_goes_although_the_kind_of_its_local_workloads_is_gone() {

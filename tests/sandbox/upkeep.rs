@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     life::with_cart,
     shop::{GROUP, deployment, name, service},
     world::World,

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{
+use super::{
     account,
     mortal::{self, Death, Fate},
     node::Node,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs};
 
 use serde_json::Value;
 
-use crate::capt::{Capt, example};
+use super::capt::{Capt, example};
 
 /// Together they use every module.
 const EXAMPLES: [&str; 4] = ["quickstart.yaml", "network.yaml", "template-driven.yaml", "templates.yaml"];

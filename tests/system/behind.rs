@@ -13,7 +13,7 @@ use provider_gateway::{
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::{
+use super::{
     capt::{Capt, example},
     meddling::{Aws, Deed, Meddling, change, delete, last_of_all, tag},
 };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::capt::{Capt, example};
+use super::capt::{Capt, example};
 
 /// Makes it, finds it as it should be, and takes it away.
 fn try_out(capt: &Capt, file: &str, between: impl FnOnce(&Capt)) {

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::capt::{Capt, until};
+use super::capt::{Capt, until};
 
 const CONFIGURED: &str = "canary-of-the-configuration";
 const MADE: &str = "canary-of-the-state";

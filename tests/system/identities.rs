@@ -20,7 +20,7 @@ use terraform_driver::{
     render::{InlineFormat, LocalEndpoint, ProviderBlock, Request, Source as Root, render},
 };
 
-use crate::capt::Capt;
+use super::capt::Capt;
 
 const REGION: &str = "eu-west-1";
 const ROOT: &str =

@@ -4,7 +4,7 @@ use std::{fs, path::Path, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::capt::{Capt, example, until};
+use super::capt::{Capt, example, until};
 
 /// Whether terraform has begun to make the EKS cluster.
 fn cluster_is_being_made(workspace: &Path) -> bool {

@@ -14,7 +14,7 @@ use aws_sigv4::{
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use crate::capt::{Capt, exchange, until};
+use super::capt::{Capt, exchange, until};
 
 const REGION: &str = "eu-central-1";
 

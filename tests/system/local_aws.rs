@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::capt::{Capt, example};
+use super::capt::{Capt, example};
 
 /// Holds a lock file as its owner would.
 fn hold(path: &Path, holder: &str) -> File {

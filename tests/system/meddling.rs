@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::capt::exchange;
+use super::capt::exchange;
 
 const REGION: &str = "eu-central-1";
 const KEY: &str = "somebody-else";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::capt::Capt;
+use super::capt::Capt;
 
 fn manifest(profiles: usize, first_namespace: &str) -> String {
     let mut text = "\

@@ -1,6 +1,6 @@
 //! Templates that users bring, without AWS resources: quick, and still the real terraform.
 
-use crate::capt::{Capt, example};
+use super::capt::{Capt, example};
 
 #[test]
 fn one_template_hands_its_outputs_to_another_through_a_secret() {

@@ -2,15 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
 
-#[path = "front/auth.rs"]
 mod auth;
-#[path = "front/eks.rs"]
 mod eks;
-#[path = "front/faults.rs"]
 mod faults;
-#[path = "front/forms.rs"]
 mod forms;
-#[path = "front/life.rs"]
 mod life;
 
 use embedded_kube::cluster::{EmbeddedKube, Listen};

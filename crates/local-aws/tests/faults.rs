@@ -1,10 +1,8 @@
 //! Faults that are ordered over the admin path, on EKS and on services behind moto.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::start;
+use crate::common::start;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

@@ -1,8 +1,6 @@
 //! The front door with a real moto behind it.
 
-mod common;
-
-use common::{config, shared, start, start_with};
+use crate::common::{config, shared, start, start_with};
 use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};

@@ -7,14 +7,12 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod common;
-
 use std::{
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use common::{Client, config, start_with};
+use crate::common::{Client, config, start_with};
 use local_aws::{Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, LocalAws, Timing, Work};
 use serde_json::{Value, json};
 

@@ -1,10 +1,8 @@
 //! The child process: it comes up or says why, it never outlives us, and its death is never silent.
 
-mod common;
-
 use std::{process::Stdio, time::Duration};
 
-use common::{config, gone_within, kill, python, runs, start};
+use crate::common::{config, gone_within, kill, python, runs, start};
 use local_aws::{Config, LocalAws};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -99,7 +97,7 @@ async fn serve_until_killed() {
 async fn a_killed_server_leaves_no_moto() {
     python();
     let mut server = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "serve_until_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "process::serve_until_killed", "--ignored", "--nocapture"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)

@@ -1,10 +1,8 @@
 //! An SDK that knows the model of EKS understands every answer of ours. (The Go SDK is exercised by terraform.)
 
-mod common;
-
 use std::process::Stdio;
 
-use common::{config, python, start_with};
+use crate::common::{config, python, start_with};
 use local_aws::{Config, Timing};
 
 #[tokio::test(flavor = "multi_thread")]

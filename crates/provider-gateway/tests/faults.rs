@@ -7,8 +7,6 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod support;
-
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
@@ -17,12 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::support::{Bench, calls, finish, lives, package, provider_env};
 use provider_gateway::{
     admin::{AskError, Client},
     gateway::{Gateway, GatewayError, Registered, Registration, Settings},
     package::PackageError,
 };
-use support::{Bench, calls, finish, lives, package, provider_env};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,

@@ -7,19 +7,17 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod support;
-
 use std::{
     collections::BTreeSet,
     time::{Duration, Instant},
 };
 
+use crate::support::outer;
 use provider_gateway::{
     plugin::Handshake,
     probe::objects,
     wire::{grpc, messages, method::Method, msgpack, proto, schema},
 };
-use support::outer;
 
 /// Enough randomness to wander about, and the same each time from the same seed.
 struct Dice(u64);

@@ -7,11 +7,9 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod support;
-
 use std::time::Instant;
 
-use support::Bench;
+use crate::support::Bench;
 
 const VPC: &str = r#"
 data "aws_availability_zones" "all" {}

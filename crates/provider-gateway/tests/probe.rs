@@ -7,15 +7,13 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod support;
-
 use std::{fs, time::Duration};
 
+use crate::support::{Bench, Workspace, provider};
 use provider_gateway::{
     probe::{Ask, Fingerprint, Inputs, Why, objects},
     serve::Seen,
 };
-use support::{Bench, Workspace, provider};
 
 const AWS: &str = "registry.terraform.io/hashicorp/aws";
 

@@ -7,13 +7,11 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Bench, Said, Workspace, calls, finish, outer, provider};
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Bench, Said, Workspace, calls, finish, outer, provider};
 
 const NETWORK: &str = r#"
 data "aws_region" "here" {}

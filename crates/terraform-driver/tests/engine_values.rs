@@ -2,7 +2,6 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "only tests are here")]
 
-#[path = "engine_values/bench.rs"]
 mod bench;
 
 use std::collections::BTreeMap;

@@ -7,11 +7,9 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-mod support;
-
 use std::fs;
 
-use support::{Bench, state};
+use crate::support::{Bench, state};
 use terraform_driver::run::{
     Run, interrupted_taints,
     record::{Exit, Stop, StopReason},

@@ -7,11 +7,9 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-mod support;
-
 use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, time::Duration};
 
-use support::{Bench, shim, until};
+use crate::support::{Bench, shim, until};
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     engine,

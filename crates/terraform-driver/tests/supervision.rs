@@ -7,12 +7,10 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-mod support;
-
 use std::{fs, time::Duration};
 
+use crate::support::{Bench, follow, is_alive, read_pid, state, until};
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Bench, follow, is_alive, read_pid, state, until};
 use terraform_driver::{
     run::{
         Ended, Run,

@@ -7,11 +7,9 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-mod support;
-
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use support::{Bench, state};
+use crate::support::{Bench, state};
 use terraform_driver::{
     state::{Offer, RecoverError, Recovered, recover},
     workspace::{FileToWrite, LockError, WorkspaceError},

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Cluster, map, owner};
+use super::support::{Cluster, map, owner};
 
 #[tokio::test]
 async fn dependents_go_after_their_owner_down_to_the_last_one() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Cluster, condition};
+use super::support::{Cluster, condition};
 
 #[tokio::test]
 async fn a_namespace_has_an_account_and_a_bundle_and_gets_them_back() {

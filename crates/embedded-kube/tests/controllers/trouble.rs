@@ -5,7 +5,7 @@ use std::time::Duration;
 use embedded_kube::faults::Fault;
 use serde_json::json;
 
-use crate::support::{Cluster, map, owner};
+use super::support::{Cluster, map, owner};
 
 #[tokio::test]
 async fn every_second_write_fails_and_the_work_is_done_all_the_same() {

@@ -4,7 +4,7 @@ use embedded_kube::request::User;
 use http::Request;
 use serde_json::json;
 
-use crate::{MAPS, config_map, get, listening, memory, over_tls, post, send};
+use super::{MAPS, config_map, get, listening, memory, over_tls, post, send};
 
 fn ann() -> User {
     User { name: "ann".to_owned(), groups: vec!["system:authenticated".to_owned()], ..User::default() }

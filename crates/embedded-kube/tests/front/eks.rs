@@ -15,7 +15,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::{get, over_tls, post};
+use super::{get, over_tls, post};
 
 /// Answers one request per connection; refuses unless the cluster's name came along and the key is `AKGOOD`. A lenient
 /// one refuses nothing.

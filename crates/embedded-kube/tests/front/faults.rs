@@ -17,7 +17,7 @@ use kube::{
 };
 use serde_json::json;
 
-use crate::{MAPS, config_map, get, listening, memory, over_tls, post};
+use super::{MAPS, config_map, get, listening, memory, over_tls, post};
 
 fn maps(client: &Client) -> Api<ConfigMap> {
     Api::default_namespaced(client.clone())
@@ -135,11 +135,11 @@ async fn the_log_keeps_little_of_each_text_and_nothing_of_those_who_are_nobody()
     let long = "ä".repeat(2000);
     let ask = || Request::get("/healthz").header("user-agent", long.as_bytes());
     for token in ["", "wrong"] {
-        crate::send(&over_tls(&kube, Some(token)).await, ask(), "").await;
+        super::send(&over_tls(&kube, Some(token)).await, ask(), "").await;
     }
     assert_eq!(kube.requests().all(), []);
     let admin = over_tls(&kube, None).await;
-    crate::send(&admin, ask(), "").await;
+    super::send(&admin, ask(), "").await;
     get(&admin, &format!("{MAPS}/{0}?fieldManager={0}", "x".repeat(1000))).await;
     let logged = kube.requests().all();
     assert_eq!(logged.iter().map(|one| one.code).collect::<Vec<_>>(), [200, 404]);
@@ -166,7 +166,7 @@ async fn the_log_says_who_wrote_what_and_keeps_no_secrets() {
     let apply = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"labels": {"a": "b"}}});
     api.patch("till", &PatchParams::apply("keeper").force(), &Patch::Apply(apply)).await.unwrap();
     let dry = Request::delete("/api/v1/namespaces/default/secrets/till?dryRun=All");
-    crate::send(&client, dry, "").await;
+    super::send(&client, dry, "").await;
     get(&client, "/api/v1/namespaces/default/secrets/none").await;
 
     let writes = kube.requests().writes_by("shopkeeper");

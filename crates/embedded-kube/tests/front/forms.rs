@@ -3,7 +3,7 @@
 use http::Request;
 use serde_json::json;
 
-use crate::{MAPS, config_map, get, listening, memory, over_tls, post, send};
+use super::{MAPS, config_map, get, listening, memory, over_tls, post, send};
 
 #[tokio::test]
 async fn a_path_that_leads_nowhere_is_answered_as_the_real_server_answers_it() {

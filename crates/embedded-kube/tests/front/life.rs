@@ -11,7 +11,7 @@ use kube::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{MAPS, config_map, get, listening, memory, over_tls, post};
+use super::{MAPS, config_map, get, listening, memory, over_tls, post};
 
 #[tokio::test]
 async fn a_fresh_cluster_has_its_first_objects() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::seeds::Seed;
+use super::seeds::Seed;
 
 const WORDS: &[&str] = &[
     "null",

@@ -17,7 +17,7 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::{self, Leaders};
+use super::lease::{self, Leaders};
 
 const FINALIZER: &str = "soak.example.com/child";
 

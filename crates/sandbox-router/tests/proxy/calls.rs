@@ -23,7 +23,7 @@ use tonic::{
     transport::Channel,
 };
 
-use crate::support::eventually;
+use super::support::eventually;
 
 /// Messages are bytes: what they mean is no matter here.
 #[derive(Default, Clone)]

@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     app::App,
     rig::{PORT, People, Rig, Running, cart, quick},
 };
@@ -122,7 +122,7 @@ async fn what_an_older_agent_is_doing_may_be_finished() {
     let _second =
         Running::start(rig.config("ann-2", &[format!("{PORT}={}", new.to_local())]), "ann", rig.address);
     rig.until(|it| it.session == "ann-2" && it.phase == Phase::Connected).await;
-    assert_eq!(crate::app::count(under_way.into_body()).await, 8 * crate::app::MIB);
+    assert_eq!(super::app::count(under_way.into_body()).await, 8 * super::app::MIB);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,8 +218,8 @@ async fn with_tls_the_gateway_is_known_by_its_certificate() {
     };
     let mappings = [format!("{PORT}={}", app.to_local())];
     let agent = |name: &'static str| {
-        let tokens = Arc::new(crate::rig::Name("ann".to_owned()));
-        Agent::new(crate::rig::config(&quick(), name, &mappings), dial(name), tokens)
+        let tokens = Arc::new(super::rig::Name("ann".to_owned()));
+        Agent::new(super::rig::config(&quick(), name, &mappings), dial(name), tokens)
     };
     let wrong = agent("other.test");
     let refused = wrong.run(CancellationToken::new()).await.unwrap_err().to_string();
@@ -231,8 +231,8 @@ async fn with_tls_the_gateway_is_known_by_its_certificate() {
     let mut view = right.watch();
     tokio::spawn(async move { right.run(CancellationToken::new()).await });
     view.wait_for(|it| it.state == State::Connected).await.unwrap();
-    let answer = gateway.request(&cart(), PORT, crate::rig::get("/big/4")).await.unwrap();
-    assert_eq!(crate::app::count(answer.into_body()).await, 4 * crate::app::MIB);
+    let answer = gateway.request(&cart(), PORT, super::rig::get("/big/4")).await.unwrap();
+    assert_eq!(super::app::count(answer.into_body()).await, 4 * super::app::MIB);
     stop.cancel();
     tokio::time::timeout(Duration::from_secs(30), running).await.expect("it does not end").unwrap();
 }

@@ -7,7 +7,7 @@ use sandbox_router::{
     table::{Local, Target},
 };
 
-use crate::{
+use super::{
     calls::{Calls, channel, pod},
     rig::{PORT, Rig, Running},
     support::{Pod, Reserved, cart, curl, http1, key, proxy_with, table},
@@ -66,8 +66,8 @@ async fn f11_one_connection_carries_requests_to_the_machine_and_to_the_baseline(
     for (baggage, pod) in [("sd-routing-key=k1", "mine"), ("a=b", "baseline"), ("sd-routing-key=k1", "mine")]
     {
         connection.ready().await.unwrap();
-        let request = crate::support::get("/", &[("baggage", baggage)]);
-        let (_, headers, _) = crate::support::whole(connection.send_request(request).await.unwrap()).await;
+        let request = super::support::get("/", &[("baggage", baggage)]);
+        let (_, headers, _) = super::support::whole(connection.send_request(request).await.unwrap()).await;
         assert_eq!(headers["x-pod"], pod);
     }
 }

@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use sandbox_router::tunnel::gateway::Failure;
 
-use crate::{
+use super::{
     app::App,
     rig::{PORT, Rig, cart, get},
 };

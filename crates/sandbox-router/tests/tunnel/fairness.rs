@@ -16,7 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{
+use super::{
     app::{App, MIB, count, tcp_echo},
     rig::{PORT, Rig, cart, get, quick},
 };

@@ -19,7 +19,7 @@ use sandbox_router::tunnel::{
 };
 use tokio::net::TcpStream;
 
-use crate::{
+use super::{
     app::{App, MIB, count},
     rig::{PORT, Rig, Running, cart, quick},
 };

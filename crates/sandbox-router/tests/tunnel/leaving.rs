@@ -12,7 +12,7 @@ use sandbox_router::tunnel::{
     gateway::{Failure, Phase},
 };
 
-use crate::{
+use super::{
     app::App,
     cable::Cable,
     rig::{PORT, Rig, Running, cart, quick},

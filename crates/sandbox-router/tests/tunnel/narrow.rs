@@ -21,7 +21,7 @@ use sandbox_router::tunnel::{
 use tokio::{io::DuplexStream, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     app::{App, MIB, count},
     rig::{Name, PORT, People, cart, config, quick},
 };

@@ -11,7 +11,7 @@ use nix::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::rig::{Running, config, quick};
+use super::rig::{Running, config, quick};
 
 const GATEWAY: &str = "TUNNEL_TEST_GATEWAY";
 const MAPPING: &str = "TUNNEL_TEST_MAPPING";
@@ -24,7 +24,7 @@ impl Process {
     pub(crate) fn start(gateway: SocketAddr, mapping: &str) -> Self {
         let me = std::env::current_exe().unwrap();
         let child = Command::new(me)
-            .args(["--exact", "process::be_an_agent", "--ignored"])
+            .args(["--exact", "tunnel::process::be_an_agent", "--ignored"])
             .env(GATEWAY, gateway.to_string())
             .env(MAPPING, mapping)
             .stdout(Stdio::null())

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::{
+use super::{
     app::{App, tcp_echo, websocket_echo},
     rig::{PORT, Rig, cart, get},
 };

@@ -19,7 +19,7 @@ use sandbox_router::{
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest as _};
 
-use crate::{
+use super::{
     app::{App, websocket_echo},
     cable::Cable,
     rig::{PORT, Rig, Running, quick},

@@ -15,7 +15,7 @@ use sandbox_router::tunnel::{
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
+use super::{
     app::App,
     cable::Cable,
     process::Process,

@@ -21,7 +21,7 @@ use sandbox::{
 };
 use serde_json::{Value, json};
 
-use crate::cases::{
+use self::cases::{
     Case, fork, good, group, groups, local, locals, mapping, sandbox, sandbox_fields, sandboxes,
 };
 

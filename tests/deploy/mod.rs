@@ -8,9 +8,6 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-#[path = "../rbac/mod.rs"]
-mod rbac;
-
 mod accepted;
 mod clusterctl;
 mod flags;
@@ -18,3 +15,5 @@ mod image;
 mod pod;
 mod rendered;
 mod rights;
+
+use crate::rbac;

@@ -8,15 +8,12 @@
 )]
 
 mod cases;
-#[path = "../support/mod.rs"]
-mod support;
-
 use std::fs;
 
+use crate::support::{Bench, Said, Workspace, outer, provider};
 use cases::{CASES, Case, Goes};
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
-use support::{Bench, Said, Workspace, outer, provider};
 
 /// So many are compared without `CORPUS`; all of them for `CORPUS=all`, one for its name. Plain terraform takes ten seconds
 /// of CPU for each command.

@@ -9,16 +9,6 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-#[path = "../operator/account.rs"]
-mod account;
-#[path = "../connect/network.rs"]
-mod network;
-#[path = "../rbac/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "tests/deploy uses more of it, and runs its tests")]
-mod rbac;
-#[path = "../server/mod.rs"]
-mod server;
-
 mod bad_input;
 mod baseline;
 mod chaos;
@@ -50,3 +40,5 @@ mod ttl;
 mod uninstall;
 mod upkeep;
 mod world;
+
+use crate::{connect::network, operator::account, server};

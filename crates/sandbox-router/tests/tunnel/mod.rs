@@ -10,8 +10,6 @@
 mod admission;
 mod app;
 mod cable;
-#[path = "../proxy/calls.rs"]
-mod calls;
 mod clients;
 mod confinement;
 mod fairness;
@@ -23,6 +21,5 @@ mod protocols;
 mod proxied;
 mod recovery;
 mod rig;
-#[path = "../proxy/support.rs"]
-#[allow(dead_code, clippy::disallowed_methods, reason = "the proxy's own tests use the rest of it")]
-mod support;
+
+use crate::proxy::{calls, support};

@@ -8,11 +8,7 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-#[path = "../rbac/mod.rs"]
-#[allow(dead_code, reason = "tests/deploy uses more of it")]
-mod rbac;
-
-mod account;
+pub(crate) mod account;
 mod bad_input;
 mod cloud;
 mod clusters;
@@ -31,3 +27,5 @@ mod stage;
 mod trouble;
 mod turns;
 mod workspaces;
+
+use crate::rbac;

@@ -9,7 +9,7 @@
 )]
 
 mod admin;
-mod calls;
+pub(crate) mod calls;
 mod changes;
 mod early;
 mod grpc;
@@ -22,6 +22,6 @@ mod passthrough;
 mod plain;
 mod pool;
 mod previews;
-mod support;
+pub(crate) mod support;
 mod virtuals;
 mod websocket;

@@ -32,7 +32,7 @@ use sandbox::{
 };
 use serde_json::{Value, json};
 
-use crate::mutate::Mutator;
+use self::mutate::Mutator;
 
 #[expect(clippy::disallowed_methods, reason = "how long and from where is the caller's choice")]
 fn setting(name: &str) -> Option<u64> {

@@ -11,7 +11,6 @@
     clippy::print_stderr,
     reason = "a test that cannot go on stops, and says where"
 )]
-#![recursion_limit = "256"]
 
 mod mutate;
 mod seeds;
@@ -23,7 +22,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::{mutate::Mutator, seeds::Seed};
+use self::{mutate::Mutator, seeds::Seed};
 
 /// No request of these sizes may take longer, not even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

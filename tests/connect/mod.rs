@@ -12,11 +12,9 @@ mod agent;
 mod cluster;
 mod forward;
 mod kubelet;
-mod network;
+pub(crate) mod network;
 mod nodes;
 mod rig;
-#[path = "../server/mod.rs"]
-mod server;
 mod two;
 mod whole;
 
@@ -27,7 +25,9 @@ use nix::sys::signal::Signal;
 use sandbox_router::tunnel::gateway::Failure;
 use serde_json::json;
 
-use crate::{
+use crate::server;
+
+use self::{
     cluster::said,
     rig::{Rig, app},
 };

@@ -1,0 +1,9 @@
+//! One binary, so that the crate is linked once. Each module is a suite; docs/testing.md describes them.
+
+mod corpus;
+mod faults;
+mod fuzz;
+mod plans;
+mod probe;
+mod sharing;
+mod support;

@@ -1,0 +1,8 @@
+//! One binary, so that the crate is linked once. Each module is a suite; docs/testing.md describes them.
+
+mod engine_values;
+mod interruption;
+mod real_terraform;
+mod supervision;
+mod support;
+mod workspace;
