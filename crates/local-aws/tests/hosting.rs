@@ -7,12 +7,9 @@
     reason = "what goes wrong here fails a test"
 )]
 
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex};
 
-use crate::common::{Client, config, start_with};
+use crate::common::{Client, config, start_with, until};
 use local_aws::{Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, LocalAws, Timing, Work};
 use serde_json::{Value, json};
 
@@ -66,15 +63,11 @@ async fn describe(client: &Client, name: &str) -> Value {
 
 /// The cluster, when it is no longer CREATING.
 async fn settled(client: &Client, name: &str) -> Value {
-    let begun = Instant::now();
-    loop {
+    until("a cluster that is not CREATING", async || {
         let cluster = describe(client, name).await;
-        if cluster["status"] != "CREATING" {
-            return cluster;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "{cluster}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        if cluster["status"] == "CREATING" { Err(cluster.to_string()) } else { Ok(cluster) }
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,12 +91,9 @@ async fn a_cluster_is_where_its_host_says_until_it_is_gone() {
 
     client.eks_ok("DELETE", "/clusters/shop", Value::Null).await;
     // Nobody asks again, and still it ends.
-    let begun = Instant::now();
-    while diary.ended.lock().unwrap().is_empty() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "never ended");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(*diary.ended.lock().unwrap(), [seed.id]);
+    let ended =
+        async || Some(diary.ended.lock().unwrap().clone()).filter(|it| !it.is_empty()).ok_or(String::new());
+    assert_eq!(until("the end of the cluster", ended).await, [seed.id]);
     aws.shutdown().await;
 }
 

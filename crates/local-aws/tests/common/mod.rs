@@ -28,6 +28,9 @@ use local_aws::{Config, LocalAws, Timing};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+/// Bounds a hang, and nothing else: no test is about how long something takes.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
 /// The python of the virtual environment that `make deps` makes.
 #[expect(clippy::disallowed_methods, reason = "tests find their cache in the environment")]
 pub(crate) fn python() -> PathBuf {
@@ -134,9 +137,7 @@ impl Client {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, text })
         };
-        tokio::time::timeout(Duration::from_mins(2), work)
-            .await
-            .map_err(|_| "no answer in two minutes".to_owned())?
+        tokio::time::timeout(PATIENCE, work).await.map_err(|_| format!("no answer in {PATIENCE:?}"))?
     }
 
     pub(crate) fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Request<Full<Bytes>> {
@@ -285,15 +286,23 @@ pub(crate) fn runs(pid: u64) -> bool {
     !matches!(state, Some('Z' | 'X'))
 }
 
-pub(crate) async fn gone_within(pid: u64, deadline: Duration) -> bool {
+/// Waits until something is so. `look` returns what is awaited, or what is there instead.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let begun = std::time::Instant::now();
-    while runs(pid) {
-        if begun.elapsed() > deadline {
-            return false;
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(instead) if begun.elapsed() > PATIENCE => panic!("waited for {what}; there is {instead}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    true
+}
+
+/// Waits for the end of a process.
+pub(crate) async fn gone(pid: u64) {
+    let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    until(&format!("the end of process {pid}"), async || if runs(pid) { Err(status()) } else { Ok(()) })
+        .await;
 }
 
 /// As `kill -9` does.
