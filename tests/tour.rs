@@ -6,10 +6,11 @@
 use std::{
     fmt::Write as _,
     fs,
-    net::TcpListener,
     path::Path,
     process::{Command, Stdio},
 };
+
+use crate::operator::ports::port;
 
 /// A command of the page with what it should print.
 #[derive(Default)]
@@ -41,18 +42,14 @@ fn steps(page: &str) -> Vec<Step> {
     steps
 }
 
-fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
-}
-
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a newcomer's shell")]
 fn the_tour_of_the_shop_is_true() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(top.join(path)).unwrap();
-    let (frontend, catalog) = (free_port(), free_port());
+    let (frontend, catalog) = (port().to_string(), port().to_string());
     let dir = tempfile::tempdir().unwrap();
-    // Ports and directories are those of the test; everything else is the page's.
+    // Ports, directories and deadlines are those of the test; everything else is the page's.
     let page = read("examples/sandbox/README.md")
         .replace("18080", &frontend)
         .replace("PORT=3000", &format!("PORT={catalog}"))
@@ -61,7 +58,10 @@ fn the_tour_of_the_shop_is_true() {
             &Path::new(env!("CARGO_BIN_EXE_capt")).parent().unwrap().display().to_string(),
         )
         .replace("\"$PWD/.cache\"", "\"${CAPT_CACHE:-$PWD/.cache}\"")
-        .replace("$PWD/.capt-shop", &dir.path().join("data").display().to_string());
+        .replace("$PWD/.capt-shop", &dir.path().join("data").display().to_string())
+        // A reader gives up sooner than a test on a busy machine may.
+        .replace("--timeout=120s", "--timeout=15m")
+        .replace("--timeout=60s", "--timeout=15m");
     let laptop = dir.path().join("laptop.yaml");
     fs::write(
         &laptop,

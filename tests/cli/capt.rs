@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) const QUICKSTART: &str = include_str!("../../examples/quickstart.yaml");
 
 /// No command of this suite has anything to wait for.
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(5);
 
 /// Words that only a bug, or a derived `Debug`, prints.
 const NEVER: [&str; 11] = [
@@ -169,9 +169,21 @@ impl Going {
     /// Waits until its standard output holds a text.
     #[track_caller]
     pub(crate) fn until_it_says(&self, text: &str) {
-        while !self.words("out").contains(text) {
+        self.until(&format!("it says {text:?}"), || self.words("out").contains(text));
+    }
+
+    /// Waits until its standard error holds a text.
+    #[track_caller]
+    pub(crate) fn until_it_tells(&self, text: &str) {
+        self.until(&format!("it tells {text:?}"), || self.words("err").contains(text));
+    }
+
+    /// Waits until something is so.
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, is: impl Fn() -> bool) {
+        while !is() {
             let (out, err) = (self.words("out"), self.words("err"));
-            assert!(self.begun.elapsed() < DEADLINE, "it never says {text:?}:\n{out}\n{err}");
+            assert!(self.begun.elapsed() < DEADLINE, "not after {DEADLINE:?}: {what}:\n{out}\n{err}");
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -196,7 +208,7 @@ impl Going {
         }
         let (stdout, stderr) = (self.words("out"), self.words("err"));
         assert!(status.is_some(), "no end after {DEADLINE:?}: {}\n{stdout}\n{stderr}", self.shown);
-        Said { code: status.and_then(|it| it.code()), stdout, stderr, took: self.begun.elapsed() }
+        Said { code: status.and_then(|it| it.code()), stdout, stderr }
     }
 }
 
@@ -206,7 +218,6 @@ pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) took: Duration,
 }
 
 impl Said {

@@ -1,7 +1,5 @@
 //! The first process of a container, around small shell scripts.
 
-use std::{thread, time::Duration};
-
 use rustix::process::Signal;
 
 use super::capt::{Going, Ground};
@@ -44,21 +42,24 @@ fn signals_are_handed_on_once_each() {
                   while :; do sleep 0.05; [ -e over ] && exit 5; done";
     let going = init(&ground, &["--restarts", "0"], script);
     going.until_it_says("ready");
-    for (signal, word) in [(Signal::HUP, "hup"), (Signal::INT, "int"), (Signal::TERM, "term")] {
+    // They are handed on one after the other: whatever would come twice has come before the last one.
+    for (signal, words) in
+        [(Signal::HUP, "hup"), (Signal::INT, "int"), (Signal::TERM, "term"), (Signal::HUP, "term\nhup")]
+    {
         going.signal(signal);
-        going.until_it_says(word);
+        going.until_it_says(words);
     }
-    thread::sleep(Duration::from_millis(200));
     ground.write("over", "");
     let said = going.end();
-    assert_eq!((said.code, said.stdout.as_str()), (Some(5), "ready\nhup\nint\nterm\n"));
+    assert_eq!((said.code, said.stdout.as_str()), (Some(5), "ready\nhup\nint\nterm\nhup\n"));
 }
 
 #[test]
 fn those_without_a_parent_are_buried() {
     let ground = Ground::new();
     // The inner shell ends at once; what it began ends later, as a child of nobody but us.
-    let script = "/bin/sh -c 'sleep 0.4 & echo orphan $!; exit 0'; echo ready
+    let script =
+        "/bin/sh -c '(while [ ! -e grown ]; do sleep 0.05; done) & echo orphan $!; exit 0'; echo ready
                   while :; do sleep 0.05; [ -e over ] && exit 0; done";
     let going = init(&ground, &[], script);
     going.until_it_says("ready");
@@ -66,8 +67,8 @@ fn those_without_a_parent_are_buried() {
     let orphan = words.lines().next().unwrap().trim_start_matches("orphan ");
     let entry = std::path::Path::new("/proc").join(orphan);
     assert!(entry.exists(), "it must have been there");
-    thread::sleep(Duration::from_secs(1));
-    assert!(!entry.exists(), "a zombie stayed");
+    ground.write("grown", "");
+    going.until("no zombie stays", || !entry.exists());
     ground.write("over", "");
     assert_eq!(going.end().code, Some(0));
 }
@@ -75,33 +76,39 @@ fn those_without_a_parent_are_buried() {
 #[test]
 fn what_still_runs_after_the_command_is_waited_for() {
     let ground = Ground::new();
-    let script = "/bin/sh -c '(sleep 1; : > finished) & exit 0'; trap 'exit 0' TERM; echo ready
+    let script = "/bin/sh -c '(while [ ! -e go ]; do sleep 0.05; done; : > finished) & exit 0'
+                  trap 'exit 0' TERM; echo ready
                   while :; do sleep 0.05; done";
     let going = init(&ground, &[], script);
     going.until_it_says("ready");
     going.signal(Signal::TERM);
+    going.until_it_tells("waiting up to 10m00s for what still runs");
+    ground.write("go", "");
     let said = going.end();
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(ground.has("finished"), "it left too early: {said:?}");
-    assert!(said.stderr.contains("waiting up to 10m00s for what still runs"), "{said:?}");
 }
 
 #[test]
 fn patience_ends_with_the_grace_or_with_a_second_signal() {
     let ground = Ground::new();
+    // What still runs ends when the test is over, and not before.
     let script =
-        "/bin/sh -c 'sleep 15 & exit 0'; trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+        "/bin/sh -c '(while [ ! -e over ]; do sleep 0.05; done) & exit 0'; trap 'exit 0' TERM; echo ready
+                  while :; do sleep 0.05; done";
     let short = init(&ground, &["--grace", "300ms"], script);
     short.until_it_says("ready");
     short.signal(Signal::TERM);
     let said = short.end();
-    assert!(said.took < Duration::from_secs(10) && said.stderr.contains("something still runs"), "{said:?}");
+    assert!(said.stderr.contains("something still runs"), "{said:?}");
     let long = init(&ground, &[], script);
     long.until_it_says("ready");
     long.signal(Signal::TERM);
-    thread::sleep(Duration::from_millis(500));
+    long.until_it_tells("waiting up to 10m00s for what still runs");
     long.signal(Signal::TERM);
-    assert!(long.end().took < Duration::from_secs(10));
+    let said = long.end();
+    assert!(said.stderr.contains("something still runs"), "{said:?}");
+    ground.write("over", "");
 }
 
 #[test]

@@ -1,6 +1,12 @@
 //! With Cluster API's own core: its manifests, its manager as its own service account, its webhooks.
 
-use std::{fs, path::Path, process::Stdio, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::Stdio,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use capt::api::{CaptCluster, CaptControlPlane};
 use k8s_openapi::api::core::v1::Secret;
@@ -15,7 +21,12 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::{host::free_ports, life, place::Place, world::World};
+use crate::{
+    host::free_ports,
+    life,
+    place::{PATIENCE, Place},
+    world::World,
+};
 
 /// Installs the core and starts its manager outside of the cluster, as it would be inside of it.
 pub(crate) async fn start(world: &World, bin: &Path) -> Child {
@@ -31,7 +42,7 @@ pub(crate) async fn start(world: &World, bin: &Path) -> Child {
         objects.into_iter().filter_map(|it| outside(it, webhook, &made.cert.pem())).collect();
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     world.kubectl(&["apply", "--server-side", "-f", "-"], &list).await.good();
-    world.kubectl(&["wait", "--for=condition=Established", "crd", "--all"], "").await.good();
+    world.until_served().await;
     let kubeconfig = world.kubeconfig_of("capi-system", "capi-manager").await;
     let child = manager(
         world,
@@ -47,14 +58,15 @@ pub(crate) async fn start(world: &World, bin: &Path) -> Child {
             "--feature-gates=ClusterTopology=true,ReconcilerRateLimiting=false".to_owned(),
         ],
     );
-    for _ in 0..600 {
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
         if is_ready(health).await {
             return child;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let log = fs::read_to_string(world.dir.path().join("capi-core.log")).unwrap_or_default();
-    panic!("Cluster API's core is not ready after a minute: {log}");
+    panic!("Cluster API's core is not ready after {PATIENCE:?}: {log}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test starts the manager as a pod would")]

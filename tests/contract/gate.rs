@@ -1,9 +1,9 @@
 //! When nothing may happen.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use capt::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
     ResourceExt as _,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -16,8 +16,17 @@ use crate::{
     world::World,
 };
 
-/// How long something that must not happen is given to happen.
-const LOOK: Duration = Duration::from_secs(4);
+/// Makes another generation of a network, and waits until the operator has said about that one that it has no owner.
+async fn is_refused(place: &Place, name: &str) {
+    let edit = Patch::Merge(json!({"spec": {"region": "eu-west-1"}}));
+    place.api::<CaptCluster>().patch(name, &PatchParams::default(), &edit).await.unwrap();
+    let waits = |it: &CaptCluster| {
+        let conditions = it.status.clone().unwrap_or_default().conditions;
+        let current = conditions.iter().filter(|of| of.observed_generation == it.metadata.generation);
+        current.into_iter().any(|it| it.type_ == "Ready" && it.reason == "WaitingForOwner")
+    };
+    place.until(name, "waiting for an owner", waits).await;
+}
 
 pub(crate) async fn p3_nothing_runs_before_a_cluster_owns_it(world: Arc<World>) {
     let place = Place::make(world, "p3").await;
@@ -40,7 +49,10 @@ pub(crate) async fn p3_nothing_runs_before_a_cluster_owns_it(world: Arc<World>) 
     let mut namesake = owned_by(&cluster);
     namesake["uid"] = json!("00000000-0000-0000-0000-000000000000");
     core::own::<CaptCluster>(&place, "namesake", json!([namesake])).await;
-    tokio::time::sleep(LOOK).await;
+    for name in ["shim", "stranger", "nobody"] {
+        is_refused(&place, name).await;
+    }
+    place.until_gone::<CaptCluster>("namesake").await;
     assert_eq!(place.count::<WorkspaceTemplateApply>().await, 0, "a workspace was made");
     assert_eq!(place.recorded(), Vec::<String>::new(), "terraform ran");
 
@@ -60,7 +72,11 @@ pub(crate) async fn p3_a_control_plane_waits_for_its_infrastructure(world: Arc<W
         .await;
     let cluster = place.clusters().get("c").await.unwrap();
     core::own::<CaptControlPlane>(&place, "c", json!([owned_by(&cluster)])).await;
-    tokio::time::sleep(LOOK).await;
+    let waits = |it: &CaptControlPlane| {
+        let conditions = it.status.clone().unwrap_or_default().conditions;
+        conditions.iter().any(|it| it.reason == "WaitingForVPC")
+    };
+    place.until("c", "waiting for its network", waits).await;
     assert_eq!(place.count::<WorkspaceTemplateApply>().await, 0, "a workspace was made before the network");
     let patch = json!({"status": {"initialization": {"infrastructureProvisioned": true}}});
     place.clusters().patch_status("c", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -80,7 +96,6 @@ pub(crate) async fn p15_a_pause_stops_everything_until_it_ends(world: Arc<World>
     let paused =
         |it: &CaptCluster| condition(&it.status.clone().unwrap_or_default().conditions, "Paused", "True");
     place.until("c", "paused", paused).await;
-    tokio::time::sleep(LOOK).await;
     assert_eq!((place.count::<WorkspaceTemplateApply>().await, place.recorded().len()), (0, 0));
     pause(&place, Value::Null).await;
     core::provisioned(&place, "c").await;
@@ -94,7 +109,13 @@ pub(crate) async fn p15_a_pause_stops_everything_until_it_ends(world: Arc<World>
     pause(&place, json!(true)).await;
     place.until("c", "paused again", paused).await;
     place.api::<CaptCluster>().delete("c", &DeleteParams::default()).await.unwrap();
-    tokio::time::sleep(LOOK).await;
+    // A deletion is another generation, and the condition tells which one was seen.
+    let is_seen = |it: &CaptCluster| {
+        let conditions = it.status.clone().unwrap_or_default().conditions;
+        let current = |of: &Condition| of.observed_generation == it.metadata.generation;
+        conditions.iter().any(|it| it.type_ == "Paused" && it.status == "True" && current(it))
+    };
+    place.until("c", "paused while it is deleted", is_seen).await;
     assert_eq!(place.recorded(), ["made network"], "it was destroyed while paused");
     pause(&place, Value::Null).await;
     place.until_gone::<CaptCluster>("c").await;

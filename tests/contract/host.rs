@@ -1,12 +1,12 @@
 //! Ports and addresses of this machine.
 
-use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
+
+use crate::ports::port;
 
 /// Ports that nobody uses at present.
 pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
-    // All held at once, so that they differ.
-    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    held.map(|it| it.local_addr().unwrap().port())
+    [(); N].map(|()| port())
 }
 
 /// An address of this machine that is not the loopback: a Service cannot lead there.

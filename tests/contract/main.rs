@@ -15,8 +15,12 @@
 #[path = "../operator/cloud.rs"]
 #[allow(dead_code, reason = "the tests of the operator use more of it")]
 mod cloud;
+#[path = "../operator/journal.rs"]
+mod journal;
 #[path = "../sandbox/node.rs"]
 mod node;
+#[path = "../operator/ports.rs"]
+mod ports;
 #[path = "../rbac/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "tests/deploy uses more of it, and runs its tests")]
 mod rbac;

@@ -17,7 +17,10 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::world::{Said, World};
+use crate::{
+    journal,
+    world::{Said, World},
+};
 
 /// How long something may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
@@ -88,7 +91,8 @@ impl Place {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        panic!("{}/{name} is not {what} after {PATIENCE:?}: {last:#?}", self.namespace);
+        let log = journal::tail(&self.world.data());
+        panic!("{}/{name} is not {what} after {PATIENCE:?}: {last:#?}\n{log}", self.namespace);
     }
 
     pub(crate) async fn until_gone<K>(&self, name: &str)
@@ -112,7 +116,8 @@ impl Place {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         let left = self.kubectl(&["get", "cluster-api,wtapply,secret", "-o", "yaml"], "").await.stdout;
-        panic!("{}: not after {PATIENCE:?}: {what}\n{left}", self.namespace);
+        let log = journal::tail(&self.world.data());
+        panic!("{}: not after {PATIENCE:?}: {what}\n{left}\n{log}", self.namespace);
     }
 
     fn log(&self) -> PathBuf {

@@ -4,6 +4,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Stdio,
+    time::{Duration, Instant},
 };
 
 use capt::{k8s, operator::Settings};
@@ -30,7 +31,9 @@ use crate::{
     capi,
     cloud::LocalAws,
     host::{self, free_ports},
-    running::{Running, log_filter, settings},
+    journal,
+    place::PATIENCE,
+    running::{Running, settings},
 };
 
 /// The operator's own, of `deploy/`.
@@ -63,7 +66,7 @@ impl World {
     }
 
     pub(crate) async fn start(group: &str, bin: &Path) -> Self {
-        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
+        journal::keep();
         let dir = tempfile::tempdir().unwrap();
         let aws = tokio::task::spawn_blocking(LocalAws::start);
         let audit = Audit::begin(dir.path());
@@ -105,7 +108,24 @@ impl World {
         let text = self.kubectl(&["kustomize", &overlay.display().to_string()], "").await.good();
         self.deployed = serde_saphyr::from_multiple(&text).unwrap();
         self.kubectl(&["apply", "--server-side", "-f", "-"], &text).await.good();
-        self.kubectl(&["wait", "--for=condition=Established", "crd", "--all"], "").await.good();
+        self.until_served().await;
+    }
+
+    /// Until objects of all kinds are taken. `kubectl wait` gives up on a kind that has no conditions yet, and a kind is
+    /// served a moment after it is established.
+    pub(crate) async fn until_served(&self) {
+        let begun = Instant::now();
+        let names =
+            self.kubectl(&["get", "crd", "-o", "jsonpath={.items[*].metadata.name}"], "").await.good();
+        let kinds = names.replace(' ', ",");
+        loop {
+            let said = self.kubectl(&["get", &kinds, "-A", "-o", "name"], "").await;
+            if said.ok {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "not all kinds are served: {said:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
     }
 
     /// The Cluster kind of somebody else, whose part the cases play.

@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
-    time::Duration,
 };
 
 use capt::aws::Cloud;
@@ -136,6 +135,3 @@ fn capt(data: &Path, args: &[&str]) -> Output {
     let program: PathBuf = env!("CARGO_BIN_EXE_capt").into();
     Command::new(program).args(args).env("CAPT_DATA", data).env("CAPT_CACHE", cache()).output().unwrap()
 }
-
-/// How long a whole cluster may take on a busy machine.
-pub(crate) const LONG: Duration = Duration::from_mins(15);

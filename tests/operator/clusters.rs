@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    cloud::{Call, LONG, LocalAws},
+    cloud::{Call, LocalAws},
     core::example,
     coverage::Watch,
     disasters::kill_terraforms,
@@ -68,7 +68,7 @@ pub(crate) async fn change(stage: &Stage, name: &str, spec: Value) {
 }
 
 pub(crate) async fn ready(stage: &Stage, name: &str) -> CaptControlPlane {
-    stage.until(name, LONG, "ready with all its profiles", all_profiles_ready).await
+    stage.until(name, "ready with all its profiles", all_profiles_ready).await
 }
 
 /// A Kubernetes client with the kubeconfig that was handed out.
@@ -131,7 +131,7 @@ async fn p8_p9_p10_p22_a_cluster_lives_its_whole_life() {
         let version = it.status.clone().unwrap_or_default().version;
         is_ready(it) && version.is_some_and(|version| version.trim_start_matches('v').starts_with("1.34"))
     };
-    stage.until("demo", LONG, "upgraded", upgraded).await;
+    stage.until("demo", "upgraded", upgraded).await;
     p9_a_profile_that_fails_is_replaced(&stage, &aws).await;
     p10_everything_goes_in_its_order_whatever_is_deleted_first(&stage, &aws).await;
     assert_eq!(aws.inventory().await, empty, "nothing is left");
@@ -166,7 +166,7 @@ async fn p22_the_same_spec_is_rendered_alike_and_changes_nothing(
     fs::remove_dir_all(stage.data()).unwrap();
     stage.start().await;
     stage
-        .eventually(LONG, "everything was looked at again", async || {
+        .eventually("everything was looked at again", async || {
             let now = last_runs(stage).await;
             now.iter().all(|(name, id)| !id.is_empty() && runs.get(name) != Some(id))
         })
@@ -200,26 +200,29 @@ fn wider_jobs(swapped: bool) -> Value {
 
 /// The operator and its terraform are killed in the middle of it.
 async fn p8_a_rotation_leaves_no_instant_uncovered(stage: &mut Stage, aws: &LocalAws) {
-    aws.admin("POST", "timing", &json!({"profile_create_ms": 4000})).await;
+    // It is being made until the test says that it is ACTIVE.
+    aws.admin("POST", "timing", &json!({"profile_create_ms": 3_600_000})).await;
     let watch = Watch::start(&aws.cloud(), "demo").await;
     let other = json!([profile("apps", "apps"), wider_jobs(false)]);
     change(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
-    stage
-        .eventually(LONG, "the new one is being made", async || {
-            aws.profiles().await.iter().any(|it| it.contains("/jobs-"))
-        })
-        .await;
+    let both = [("jobs-", "CREATING"), ("jobs", "ACTIVE")];
+    stage.eventually("both are there at one instant", async || watch.so_far().had(&both)).await;
     stage.abort().await;
     kill_terraforms(&stage.data());
     stage.start().await;
-    stage.until("demo", LONG, "rotated", jobs_rotated).await;
+    aws.admin("POST", "timing", &json!({"profile_create_ms": 1000})).await;
+    let new =
+        aws.profiles().await.into_iter().find_map(|it| it.strip_prefix("demo/jobs-").map(str::to_owned));
+    let made = json!({"cluster": "demo", "profile": format!("jobs-{}", new.unwrap()), "status": "ACTIVE"});
+    aws.admin("POST", "eks/profile-state", &made).await;
+    stage.until("demo", "rotated", jobs_rotated).await;
+    let after = watch.so_far().instants();
+    stage.eventually("the watch has looked again", async || watch.so_far().instants() > after + 1).await;
     let seen = watch.end().await;
     seen.covered("jobs-*");
     seen.covered("apps");
-    assert!(seen.had(&[("jobs-", "CREATING"), ("jobs", "ACTIVE")]), "both were there at one instant");
     let left: Vec<String> = aws.profiles().await.into_iter().filter(|it| it.contains("jobs")).collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    aws.admin("POST", "timing", &json!({"profile_create_ms": 1000})).await;
 }
 
 async fn p8_order_means_nothing(stage: &Stage, aws: &LocalAws) {
@@ -227,7 +230,7 @@ async fn p8_order_means_nothing(stage: &Stage, aws: &LocalAws) {
     let other = json!([wider_jobs(true), profile("apps", "apps")]);
     change(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
     stage
-        .eventually(LONG, "the workspace of jobs was looked at", async || {
+        .eventually("the workspace of jobs was looked at", async || {
             let now = last_runs(stage).await;
             let name = "demo-jobs-fargate-apply";
             !now[name].is_empty() && now[name] != runs[name]
@@ -246,8 +249,7 @@ async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
     let three = json!([wider_jobs(true), profile("apps", "apps"), profile("web", "web")]);
     change(stage, "demo", json!({ "additionalFargateProfiles": three })).await;
     let is_told = |it: &WorkspaceTemplateApply| it.status.as_ref().is_some_and(|it| it.last_error.is_some());
-    let told =
-        stage.until("demo-web-fargate-apply", LONG, "told of its failure", is_told).await.status.unwrap();
+    let told = stage.until("demo-web-fargate-apply", "told of its failure", is_told).await.status.unwrap();
     let error = told.last_error.unwrap();
     assert!(error.message.contains("CREATE_FAILED") && error.retry_at.is_some(), "{error:?}");
     let is_shown = |it: &CaptControlPlane| {
@@ -257,7 +259,7 @@ async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
             it.message.contains("web: ") && it.message.contains("InternalFailure: out of order")
         })
     };
-    stage.until("demo", LONG, "told in the words of EKS", is_shown).await;
+    stage.until("demo", "told in the words of EKS", is_shown).await;
     let healed = ready(stage, "demo").await;
     let all = healed.status.unwrap().fargate_profile_statuses;
     let web = all.into_iter().find(|it| it.name == "web").unwrap();
@@ -272,11 +274,11 @@ async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
 async fn p10_everything_goes_in_its_order_whatever_is_deleted_first(stage: &Stage, aws: &LocalAws) {
     let (_, seq) = aws.since(0).await;
     delete_everything(stage).await;
-    stage.until_gone::<CaptControlPlane>("demo", LONG).await;
-    stage.until_gone::<CaptCluster>("demo", LONG).await;
+    stage.until_gone::<CaptControlPlane>("demo").await;
+    stage.until_gone::<CaptCluster>("demo").await;
     let workspaces = stage.api::<WorkspaceTemplateApply>("default");
     stage
-        .eventually(LONG, "all workspaces are gone", async || {
+        .eventually("all workspaces are gone", async || {
             workspaces.list(&ListParams::default()).await.unwrap().items.is_empty()
         })
         .await;

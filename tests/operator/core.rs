@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{
-    cloud::{LONG, LocalAws},
+    cloud::LocalAws,
     clusters::{change, ready},
     profiles::ever_true,
     stage::Stage,
@@ -135,7 +135,7 @@ async fn p1_p5_core_drives_ten_profiles_up_and_down_without_a_refused_call_or_a_
 
     change(&stage, "many", json!({ "additionalFargateProfiles": [] })).await;
     let alone = async || aws.profiles().await.len() == 1;
-    stage.eventually(LONG, "only the cluster's own profile is left", alone).await;
+    stage.eventually("only the cluster's own profile is left", alone).await;
     ready(&stage, "many").await;
     assert_eq!(aws.calls("DeleteFargateProfile").await, (9, 0), "each once, and none refused");
     assert_eq!(failed.end().await, [""; 0]);
@@ -143,9 +143,7 @@ async fn p1_p5_core_drives_ten_profiles_up_and_down_without_a_refused_call_or_a_
     let kind = capt::controllers::common::cluster::resource("v1beta2");
     let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
     clusters.delete("many", &DeleteParams::background()).await.unwrap();
-    stage
-        .eventually(LONG, "the Cluster is gone", async || clusters.get_opt("many").await.unwrap().is_none())
-        .await;
+    stage.eventually("the Cluster is gone", async || clusters.get_opt("many").await.unwrap().is_none()).await;
     core.await.unwrap();
     assert_eq!(writes_to_clusters(&stage), [""; 0]);
     assert_eq!(aws.inventory().await, empty, "nothing is left");

@@ -1,6 +1,10 @@
 //! P8: which pods EKS would take, asked of EKS itself again and again while profiles change.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use capt::aws::Cloud;
 use tokio::task::JoinHandle;
@@ -12,29 +16,36 @@ type Profile = (String, String, BTreeSet<String>);
 /// Asks EKS for all profiles of a cluster until it is told to stop.
 pub(crate) struct Watch {
     stop: CancellationToken,
-    task: JoinHandle<Vec<Vec<Profile>>>,
+    task: JoinHandle<()>,
+    seen: Arc<Mutex<Seen>>,
 }
 
 impl Watch {
     pub(crate) async fn start(cloud: &Cloud, cluster: &str) -> Self {
         let client = aws_sdk_eks::Client::new(&cloud.sdk(Some("eu-central-1")).await);
         let (stop, cluster) = (CancellationToken::new(), cluster.to_owned());
-        let over = stop.clone();
+        let (over, seen) = (stop.clone(), Arc::new(Mutex::new(Seen::default())));
+        let notes = Arc::clone(&seen);
         let task = tokio::spawn(async move {
-            let mut seen = Vec::new();
             while !over.is_cancelled() {
-                seen.push(instant(&client, &cluster).await);
+                let instant = instant(&client, &cluster).await;
+                notes.lock().unwrap().0.push(instant);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            seen
         });
-        Self { stop, task }
+        Self { stop, task, seen }
+    }
+
+    /// What was seen so far.
+    pub(crate) fn so_far(&self) -> Seen {
+        self.seen.lock().unwrap().clone()
     }
 
     /// All instants.
     pub(crate) async fn end(self) -> Seen {
         self.stop.cancel();
-        Seen(self.task.await.unwrap())
+        self.task.await.unwrap();
+        self.seen.lock().unwrap().clone()
     }
 }
 
@@ -54,16 +65,22 @@ async fn instant(client: &aws_sdk_eks::Client, cluster: &str) -> Vec<Profile> {
 }
 
 /// What was seen.
+#[derive(Clone, Default)]
 pub(crate) struct Seen(Vec<Vec<Profile>>);
 
 impl Seen {
     /// Proves that an ACTIVE profile took the pods of a namespace at each instant.
     pub(crate) fn covered(&self, namespace: &str) {
-        assert!(self.0.len() > 10, "only {} instants were looked at", self.0.len());
+        assert!(!self.0.is_empty(), "nobody has looked");
         for instant in &self.0 {
             let covers = |it: &&Profile| it.1 == "ACTIVE" && it.2.contains(namespace);
             assert!(instant.iter().any(|it| covers(&it)), "nobody took the pods of {namespace}: {instant:?}");
         }
+    }
+
+    /// How many instants there were.
+    pub(crate) fn instants(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether there was an instant with profiles in these states: name's beginning, status.

@@ -1,12 +1,15 @@
 //! What must not happen, whatever does: work done twice, calls that AWS refuses, clusters replaced by accident.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, path::Path, process::Command};
 
-use capt::gateway::Gateway;
+use capt::{
+    gateway::Gateway,
+    k8s::{Kube, vault::Vault},
+};
 use serde_json::{Value, json};
 
 use super::{
-    cloud::{LONG, LocalAws},
+    cloud::LocalAws,
     clusters::{apply, objects, ready},
     stage::Stage,
 };
@@ -36,6 +39,36 @@ fn kill(target: &str) {
     let _gone = Command::new("kill").args(["-9", "--", target]).output().unwrap();
 }
 
+/// Waits until an EKS cluster is being made, and until everything that terraform has made before is in the state beside the
+/// objects.
+pub(crate) async fn is_kept(stage: &Stage, aws: &LocalAws, workspace: &str) {
+    let vault = Vault::new(Kube::new(stage.client()));
+    stage
+        .eventually("terraform waits for EKS, which is making the cluster", async || {
+            let calls = aws.since(0).await.0.into_iter().skip_while(|it| it.operation != "CreateCluster");
+            calls.filter(|it| it.operation == "DescribeCluster").count() > 1
+        })
+        .await;
+    stage
+        .eventually("what was finished is kept", async || {
+            let kept = vault.load(stage.home, workspace).await.unwrap();
+            let kept = kept.and_then(|it| it.deposit.state).unwrap_or_default();
+            let file =
+                stage.data().join("workspaces").join(stage.home).join(workspace).join("terraform.tfstate");
+            let made = resources(&kept);
+            !made.is_empty() && made == resources(&fs::read(file).unwrap_or_default())
+        })
+        .await;
+}
+
+/// The objects of a state.
+fn resources(state: &[u8]) -> Vec<String> {
+    let state: Value = serde_json::from_slice(state).unwrap_or_default();
+    let all = state["resources"].as_array().into_iter().flatten();
+    let managed = all.filter(|it| it["mode"] == "managed");
+    managed.map(|it| format!("{} {}", it["type"], it["name"])).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_is_killed_in_an_apply_goes_on_elsewhere_with_an_empty_disk() {
     let aws = LocalAws::start();
@@ -43,13 +76,7 @@ async fn a_pod_that_is_killed_in_an_apply_goes_on_elsewhere_with_an_empty_disk()
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.start().await;
     apply(&stage, &objects("demo", &json!([]))).await;
-    stage
-        .eventually(LONG, "EKS is making the cluster", async || {
-            aws.inventory().await.iter().any(|it| it == "eks/cluster/demo")
-        })
-        .await;
-    // What was finished before is copied within a moment; the creation itself takes much longer.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    is_kept(&stage, &aws, "demo-eks-controlplane").await;
     stage.abort().await;
     kill_terraforms(&stage.data());
     fs::remove_dir_all(stage.data()).unwrap();

@@ -15,13 +15,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{
-    cloud::{LONG, LocalAws},
-    clusters::ready,
-    core::example,
-    stage::Stage,
-    workspaces::is_ready,
-};
+use super::{cloud::LocalAws, clusters::ready, core::example, stage::Stage, workspaces::is_ready};
 
 fn fixture(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/upstream").join(name))
@@ -36,7 +30,7 @@ async fn take_away(stage: &Stage, stay: &[&str]) {
         clusters.delete(&cluster.name_any(), &DeleteParams::background()).await.unwrap();
     }
     let gone = async || clusters.list(&ListParams::default()).await.unwrap().items.is_empty();
-    stage.eventually(LONG, "all Clusters are gone", gone).await;
+    stage.eventually("all Clusters are gone", gone).await;
     let workspaces = stage.api::<WorkspaceTemplateApply>("default");
     for it in workspaces.list(&ListParams::default()).await.unwrap() {
         if it.owner_references().is_empty() && !stay.contains(&it.name_any().as_str()) {
@@ -48,7 +42,7 @@ async fn take_away(stage: &Stage, stay: &[&str]) {
         all.items.iter().map(ResourceExt::name_any).collect::<BTreeSet<_>>()
     };
     let stay: BTreeSet<String> = stay.iter().map(|&it| it.to_owned()).collect();
-    stage.eventually(LONG, "all workspaces are gone", async || left().await == stay).await;
+    stage.eventually("all workspaces are gone", async || left().await == stay).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,14 +55,14 @@ async fn the_examples_become_ready_side_by_side_and_leave_nothing() {
     stage.apply(&example("templates.yaml")).await;
     stage.apply(&example("two-clusters.yaml")).await;
     stage.apply(&example("template-driven.yaml")).await;
-    let network: WorkspaceTemplateApply = stage.until("shared-network", LONG, "ready", is_ready).await;
+    let network: WorkspaceTemplateApply = stage.until("shared-network", "ready", is_ready).await;
     let vpc = network.status.unwrap().outputs["vpc_id"].as_str().unwrap().to_owned();
     // What the first lines of the example tell a reader to do.
     stage.apply(&example("existing-vpc.yaml").replace("vpc-0123456789abcdef0", &vpc)).await;
     for name in ["blue", "green", "templated", "existing"] {
         ready(&stage, name).await;
     }
-    let service: WorkspaceTemplateApply = stage.until("service-apply", LONG, "ready", is_ready).await;
+    let service: WorkspaceTemplateApply = stage.until("service-apply", "ready", is_ready).await;
     assert_eq!(
         service.status.unwrap().outputs["greeting"],
         "service of demo in net-demo with a \"quoted\" value and ${not.a.template}"
@@ -111,7 +105,7 @@ async fn upstreams_shapes_become_ready_and_leave_only_what_they_retain() {
         let outputs = made.status.unwrap().workspace_status.unwrap().at_provider.unwrap()["outputs"].clone();
         assert_eq!(outputs["karpenter"]["discovery_tag"]["value"], name, "typed, as add-ons read it");
     }
-    stage.until("test-spot-role-create", LONG, "ready", is_ready).await;
+    stage.until("test-spot-role-create", "ready", is_ready).await;
     let kept = stage
         .api::<CaptCluster>("default")
         .get("vpc-retained")

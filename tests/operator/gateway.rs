@@ -10,12 +10,10 @@ use provider_gateway::admin::{Client, Report};
 use super::{
     cloud::LocalAws,
     engine::Scripted,
+    ports::port,
     stage::{Stage, condition},
     workspaces::is_ready,
 };
-
-/// How long a few checks may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
 
 /// One workspace with one object of AWS, and how drift is dealt with.
 fn role(drift: &str) -> String {
@@ -75,7 +73,7 @@ fn has(kind: &'static str, status: &'static str) -> impl Fn(&WorkspaceTemplateAp
 async fn probed(stage: &Stage, times: u64) {
     let before = report(stage).await.map_or(0, |it| it.counts.probes);
     let enough = async || report(stage).await.is_some_and(|it| it.counts.probes >= before + times);
-    stage.eventually(PATIENCE, "probes", enough).await;
+    stage.eventually("probes", enough).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +82,7 @@ async fn an_unchanged_workspace_is_checked_without_terraform_and_a_plan_decides_
     let mut stage = stage(&aws, &terraform).await;
     stage.start().await;
     stage.apply(&role("detect")).await;
-    let made = stage.until::<WorkspaceTemplateApply>("role", PATIENCE, "ready", is_ready).await;
+    let made = stage.until::<WorkspaceTemplateApply>("role", "ready", is_ready).await;
     let first = made.status.unwrap().last_checked_time;
     probed(&stage, 5).await;
     // One plan for the apply, one for the first check, and then one for every twelve. In this order: what is read
@@ -94,10 +92,10 @@ async fn an_unchanged_workspace_is_checked_without_terraform_and_a_plan_decides_
     assert!(plans <= 2 + probes / 12, "{plans} plans beside {probes} probes");
     let checked =
         |it: &WorkspaceTemplateApply| it.status.clone().unwrap_or_default().last_checked_time > first;
-    stage.until("role", PATIENCE, "checked", checked).await;
+    stage.until("role", "checked", checked).await;
 
     describe(&aws, "changed").await;
-    let drifted = stage.until("role", PATIENCE, "drifted", has("Drifted", "True")).await;
+    let drifted = stage.until("role", "drifted", has("Drifted", "True")).await;
     let said = drifted.status.unwrap().conditions;
     let said = said.iter().find(|it| it.type_ == "Drifted").unwrap();
     assert!(said.message.contains("aws_iam_role.it"), "{said:?}");
@@ -105,7 +103,7 @@ async fn an_unchanged_workspace_is_checked_without_terraform_and_a_plan_decides_
     assert_eq!(terraform.begun("apply"), 1, "and nobody was asked to change it");
 
     describe(&aws, "as%20it%20should%20be").await;
-    stage.until("role", PATIENCE, "as it was", has("Drifted", "False")).await;
+    stage.until("role", "as it was", has("Drifted", "False")).await;
     stage.stop().await;
 
     // The gateway goes on: what it knows would have to be learnt anew. A new operator needs neither init nor plan.
@@ -126,7 +124,7 @@ async fn what_is_changed_behind_the_back_of_a_workspace_is_put_right() {
     let mut stage = stage(&aws, &terraform).await;
     stage.start().await;
     stage.apply(&role("correct")).await;
-    stage.until::<WorkspaceTemplateApply>("role", PATIENCE, "ready", is_ready).await;
+    stage.until::<WorkspaceTemplateApply>("role", "ready", is_ready).await;
     probed(&stage, 3).await;
     let (applies, plans) = (terraform.begun("apply"), terraform.begun("plan"));
     let probes = usize::try_from(report(&stage).await.unwrap().counts.probes).unwrap();
@@ -134,10 +132,11 @@ async fn what_is_changed_behind_the_back_of_a_workspace_is_put_right() {
     assert!(plans <= 2 + probes / 12, "{plans} plans beside {probes} probes");
     describe(&aws, "changed").await;
     let again = async || terraform.begun("apply") > applies;
-    stage.eventually(PATIENCE, "it is put right", again).await;
+    stage.eventually("terraform puts it right", again).await;
+    let role = async || aws.query("iam", "Action=GetRole&RoleName=probed&Version=2010-05-08").await;
+    stage.eventually("it is as it should be", async || role().await.contains("as it should be")).await;
     probed(&stage, 2).await;
-    let role = aws.query("iam", "Action=GetRole&RoleName=probed&Version=2010-05-08").await;
-    assert!(role.contains("as it should be"), "{role}");
+    assert!(role().await.contains("as it should be"), "{}", role().await);
     stage.stop().await;
 }
 
@@ -146,15 +145,14 @@ async fn a_workspace_that_has_to_do_without_the_gateway_says_so() {
     let (aws, terraform) = (LocalAws::start(), Scripted::real());
     let mut stage = stage(&aws, &terraform).await;
     stage.settings.drift_interval = Duration::from_hours(1);
-    // A port that was free a moment ago.
-    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], port()));
     stage.settings.listen = Some(address);
     // No gateway can live where a file is.
     std::fs::create_dir_all(stage.data()).unwrap();
     std::fs::write(stage.data().join("gateway"), "").unwrap();
     stage.start().await;
     stage.apply(&role("detect")).await;
-    let made = stage.until::<WorkspaceTemplateApply>("role", PATIENCE, "ready", is_ready).await;
+    let made = stage.until::<WorkspaceTemplateApply>("role", "ready", is_ready).await;
     let why = made.status.unwrap().run.unwrap().without_gateway.unwrap();
     assert!(why.contains("without the gateway") && why.contains("data/gateway"), "{why}");
     let told = async || {
@@ -162,7 +160,7 @@ async fn a_workspace_that_has_to_do_without_the_gateway_says_so() {
         let mut told = events.iter().filter(|it| it.reason.as_deref() == Some("WithoutGateway"));
         told.any(|it| it.type_.as_deref() == Some("Warning") && it.note.as_deref() == Some(why.as_str()))
     };
-    stage.eventually(PATIENCE, "an event", told).await;
+    stage.eventually("an event", told).await;
     let metrics = super::cloud::curl(&format!("http://{address}/metrics")).await;
     let count = metrics.lines().find_map(|line| line.strip_prefix("capt_plain_runs_total "));
     assert!(count.is_some_and(|count| count.parse::<f64>().is_ok_and(|it| it >= 1.0)), "{metrics}");

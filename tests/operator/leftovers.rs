@@ -8,11 +8,11 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    cloud::{LONG, LocalAws},
+    cloud::LocalAws,
     clusters::{apply, objects},
-    disasters::kill_terraforms,
+    disasters::{is_kept, kill_terraforms},
     stage::{Stage, condition},
-    workspaces::is_ready,
+    workspaces::{another_is_made, is_ready},
 };
 
 /// A network by itself.
@@ -41,7 +41,7 @@ async fn broken_off(stage: &Stage, aws: &LocalAws, empty: &[String], (operation,
     let name = format!("at-{}", operation.to_lowercase());
     aws.admin("POST", "faults", &strange(operation, nth, 0)).await;
     stage.apply_value(network(&name, "10.70.0.0/16")).await;
-    let broken: WorkspaceTemplateApply = stage.until(&name, LONG, "broken off", error_at(operation)).await;
+    let broken: WorkspaceTemplateApply = stage.until(&name, "broken off", error_at(operation)).await;
     assert_eq!(
         broken.status.as_ref().unwrap().last_error.as_ref().unwrap().code.as_deref(),
         Some("SomethingStrange")
@@ -49,7 +49,7 @@ async fn broken_off(stage: &Stage, aws: &LocalAws, empty: &[String], (operation,
     let api = stage.api::<WorkspaceTemplateApply>("default");
     api.delete(&name, &DeleteParams::default()).await.unwrap();
     aws.admin("DELETE", "faults", &Value::Null).await;
-    stage.until_gone::<WorkspaceTemplateApply>(&name, LONG).await;
+    stage.until_gone::<WorkspaceTemplateApply>(&name).await;
     assert_eq!(aws.inventory().await, empty, "after {operation} {nth}");
 }
 
@@ -64,18 +64,17 @@ async fn p12_a_network_that_was_broken_off_anywhere_leaves_nothing() {
     }
     // A destroy that is broken off holds the object, and is tried again by itself.
     stage.apply_value(network("stays", "10.71.0.0/16")).await;
-    stage.until("stays", LONG, "ready", is_ready).await;
+    stage.until("stays", "ready", is_ready).await;
     aws.admin("POST", "faults", &strange("DeleteSubnet", 1, 0)).await;
     stage.api::<WorkspaceTemplateApply>("default").delete("stays", &DeleteParams::default()).await.unwrap();
-    let held: WorkspaceTemplateApply =
-        stage.until("stays", LONG, "broken off", error_at("DeleteSubnet")).await;
+    let held: WorkspaceTemplateApply = stage.until("stays", "broken off", error_at("DeleteSubnet")).await;
     assert!(held.finalizers().iter().any(|it| it == names::APPLY_FINALIZER));
     assert!(
         aws.inventory().await.iter().any(|it| it.starts_with("ec2/subnet/")),
         "there is something to hold it for"
     );
     aws.admin("DELETE", "faults", &Value::Null).await;
-    stage.until_gone::<WorkspaceTemplateApply>("stays", LONG).await;
+    stage.until_gone::<WorkspaceTemplateApply>("stays").await;
     assert_eq!(aws.inventory().await, empty, "nothing is left");
     stage.stop().await;
 }
@@ -91,12 +90,12 @@ async fn p12_a_cluster_that_was_broken_off_leaves_nothing_although_an_answer_was
     aws.admin("POST", "faults", &strange("CreateAddon", 1, 0)).await;
     apply(&stage, &objects("demo", &json!([]))).await;
     let broken = error_at("CreateAddon");
-    stage.until("demo-eks-controlplane-apply", LONG, "broken off", broken).await;
+    stage.until("demo-eks-controlplane-apply", "broken off", broken).await;
     let api = stage.api::<CaptControlPlane>("default");
     api.delete("demo", &DeleteParams::default()).await.unwrap();
     stage.api::<CaptCluster>("default").delete("demo", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<CaptControlPlane>("demo", LONG).await;
-    stage.until_gone::<CaptCluster>("demo", LONG).await;
+    stage.until_gone::<CaptControlPlane>("demo").await;
+    stage.until_gone::<CaptCluster>("demo").await;
     assert_eq!(aws.inventory().await, empty, "nothing is left");
     stage.stop().await;
 }
@@ -109,17 +108,15 @@ async fn p12_a_cluster_whose_pod_died_in_the_making_leaves_nothing_when_it_is_de
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.start().await;
     apply(&stage, &objects("demo", &json!([]))).await;
-    let is_made = async || aws.inventory().await.iter().any(|it| it == "eks/cluster/demo");
-    stage.eventually(LONG, "EKS is making the cluster", is_made).await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    is_kept(&stage, &aws, "demo-eks-controlplane").await;
     stage.abort().await;
     kill_terraforms(&stage.data());
     std::fs::remove_dir_all(stage.data()).unwrap();
     stage.api::<CaptControlPlane>("default").delete("demo", &DeleteParams::default()).await.unwrap();
     stage.api::<CaptCluster>("default").delete("demo", &DeleteParams::default()).await.unwrap();
     stage.start().await;
-    stage.until_gone::<CaptControlPlane>("demo", LONG).await;
-    stage.until_gone::<CaptCluster>("demo", LONG).await;
+    stage.until_gone::<CaptControlPlane>("demo").await;
+    stage.until_gone::<CaptCluster>("demo").await;
     assert_eq!(aws.inventory().await, empty, "nothing is left");
     stage.stop().await;
 }
@@ -137,7 +134,7 @@ async fn other_range(stage: &Stage, cidr: &str) -> String {
             && condition(&status.conditions, "Ready", "True")
             && run.is_some_and(|it| it.id != before)
     };
-    let blocked = stage.until("net", LONG, "blocked", is_blocked).await;
+    let blocked = stage.until("net", "blocked", is_blocked).await;
     blocked.status.unwrap().plan.unwrap().hash
 }
 
@@ -153,18 +150,21 @@ async fn p13_a_network_is_replaced_only_by_the_plan_that_was_approved_and_once()
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.start().await;
     stage.apply_value(network("net", "10.80.0.0/16")).await;
-    let made: WorkspaceTemplateApply = stage.until("net", LONG, "ready", is_ready).await;
+    let made: WorkspaceTemplateApply = stage.until("net", "ready", is_ready).await;
     let first = made.status.unwrap().outputs["vpc_id"].clone();
     let hash = other_range(&stage, "10.81.0.0/16").await;
     // An approval of another plan counts for nothing.
     approve(&stage, "0123456789ab").await;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let run = |it: WorkspaceTemplateApply| it.status.unwrap().run.unwrap().id;
+    let blocked = run(stage.workspace("net").await);
+    another_is_made(&stage, "other").await;
+    assert_eq!(run(stage.workspace("net").await), blocked, "nothing was begun");
     assert_eq!(aws.calls_of("DeleteVpc").await, 0);
     approve(&stage, &hash).await;
     let is_other = |it: &WorkspaceTemplateApply| {
         is_ready(it) && it.status.as_ref().is_some_and(|it| it.outputs["vpc_id"] != first)
     };
-    let replaced: WorkspaceTemplateApply = stage.until("net", LONG, "replaced", is_other).await;
+    let replaced: WorkspaceTemplateApply = stage.until("net", "replaced", is_other).await;
     assert!(condition(&replaced.status.unwrap().conditions, "DestructiveChangeBlocked", "False"));
     // The approval is still written there, and counts for nothing any more.
     let next = other_range(&stage, "10.80.0.0/16").await;

@@ -1,7 +1,5 @@
 //! P15 and P11: what is left alone, and what must not go before its time.
 
-use std::time::Duration;
-
 use capt::api::{CaptIdentity, WorkspaceTemplateApply, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -12,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     stage::{Stage, condition},
-    workspaces::{PATIENCE, is_ready, log, ready, recorder_with},
+    workspaces::{another_is_made, apply_all, hold, is_paused, is_ready, log, ready, recorder_with, release},
 };
 
 fn clusters(stage: &Stage) -> Api<DynamicObject> {
@@ -25,15 +23,10 @@ async fn pause(stage: &Stage, paused: bool) {
     clusters(stage).patch("demo", &PatchParams::default(), &patch).await.unwrap();
 }
 
-fn is_paused(object: &WorkspaceTemplateApply) -> bool {
-    let conditions = object.status.clone().unwrap_or_default().conditions;
-    conditions.iter().any(|it| it.type_ == "Synced" && it.status == "False" && it.reason == "ReconcilePaused")
-}
-
-/// A workspace of the Cluster `demo` whose apply takes some seconds.
-async fn slow(stage: &Stage, name: &str, seconds: u32) {
+/// A workspace of the Cluster `demo` that records what happens to it.
+async fn slow(stage: &Stage, name: &str) {
     let labels = json!({"cluster.x-k8s.io/cluster-name": "demo"});
-    for mut object in recorder_with(stage, "default", name, &json!({}), seconds).as_array().unwrap().clone() {
+    for mut object in recorder_with(stage, "default", name, &json!({})).as_array().unwrap().clone() {
         object["metadata"]["labels"] = labels.clone();
         stage.apply_value(object).await;
     }
@@ -46,27 +39,28 @@ async fn p15_a_paused_cluster_begins_nothing_and_what_runs_ends_well_also_while_
         .apply_value(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "demo", "namespace": "default"}, "spec": {"paused": false}}))
         .await;
-    slow(&stage, "running", 3).await;
+    hold(&stage);
+    slow(&stage, "running").await;
     let begun = async || log(&stage).contains(&"begun running".to_owned());
-    stage.eventually(PATIENCE, "an apply goes on", begun).await;
+    stage.eventually("an apply goes on", begun).await;
     pause(&stage, true).await;
-    slow(&stage, "new", 0).await;
+    slow(&stage, "new").await;
+    stage.until("new", "told that it is paused", is_paused).await;
+    release(&stage);
     // The running apply is not broken off, and its end is noted.
-    stage.eventually(PATIENCE, "it ended", async || log(&stage).contains(&"made running".to_owned())).await;
-    for name in ["running", "new"] {
-        stage.until(name, Duration::from_secs(5), "told that it is paused", is_paused).await;
-    }
+    stage.eventually("it ended", async || log(&stage).contains(&"made running".to_owned())).await;
+    stage.until("running", "told that it is paused", is_paused).await;
     // A deletion waits, too.
     let api = stage.api::<WorkspaceTemplateApply>("default");
     api.delete("running", &DeleteParams::default()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    another_is_made(&stage, "other").await;
     assert_eq!(log(&stage), ["begun running", "made running"], "nothing began while paused");
     let kept = stage.workspace("running").await;
     assert!(kept.metadata.deletion_timestamp.is_some() && !kept.finalizers().is_empty());
     assert!(stage.workspace("new").await.status.unwrap().run.is_none());
 
     pause(&stage, false).await;
-    stage.until_gone::<WorkspaceTemplateApply>("running", PATIENCE).await;
+    stage.until_gone::<WorkspaceTemplateApply>("running").await;
     ready(&stage, "new").await;
     let mut all = log(&stage);
     all.sort();
@@ -92,10 +86,8 @@ async fn p11_credentials_and_state_in_use_are_held_until_the_destroy_is_over() {
         stage.apply_value(object).await;
     }
     let more = json!({"identityRef": {"name": "ours"}});
-    for object in recorder_with(&stage, "default", "held", &more, 0).as_array().unwrap().clone() {
-        stage.apply_value(object).await;
-    }
-    stage.until("held", PATIENCE, "ready", is_ready).await;
+    apply_all(&stage, recorder_with(&stage, "default", "held", &more)).await;
+    stage.until("held", "ready", is_ready).await;
     // Somebody deletes everything but the workspace.
     let secrets = stage.api::<Secret>("default");
     let states =
@@ -110,7 +102,7 @@ async fn p11_credentials_and_state_in_use_are_held_until_the_destroy_is_over() {
         let found = identities.get("ours").await.unwrap();
         condition(&found.status.unwrap_or_default().conditions, "Deleting", "True")
     };
-    stage.eventually(PATIENCE, "the identity is told that it is used", told).await;
+    stage.eventually("the identity is told that it is used", told).await;
     for secret in secrets.list(&kube::api::ListParams::default()).await.unwrap() {
         assert!(
             secret.finalizers().iter().any(|it| it == names::IN_USE_FINALIZER)
@@ -126,12 +118,12 @@ async fn p11_credentials_and_state_in_use_are_held_until_the_destroy_is_over() {
     stage.start().await;
     let api = stage.api::<WorkspaceTemplateApply>("default");
     api.delete("held", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("held", PATIENCE).await;
+    stage.until_gone::<WorkspaceTemplateApply>("held").await;
     assert_eq!(log(&stage), ["begun held", "made held", "gone held"]);
     // With its last user, everything else goes.
     let gone = async || identities.get_opt("ours").await.unwrap().is_none();
-    stage.eventually(PATIENCE, "the identity is gone", gone).await;
+    stage.eventually("the identity is gone", gone).await;
     let gone = async || secrets.get_opt("keys").await.unwrap().is_none();
-    stage.eventually(PATIENCE, "its Secret is gone", gone).await;
+    stage.eventually("its Secret is gone", gone).await;
     stage.stop().await;
 }

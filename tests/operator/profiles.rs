@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    cloud::{LONG, LocalAws},
+    cloud::LocalAws,
     clusters::{apply, change, objects, profile, ready},
     stage::{Stage, condition},
 };
@@ -68,8 +68,11 @@ fn with_a_broken_one() -> Value {
 async fn p6_p7_p9_p10_p28_broken_profiles_are_told_healed_and_kept_until_they_are_gone() {
     let aws = LocalAws::start();
     let empty = aws.inventory().await;
-    // As a real one now and then: ACTIVE, and for a while it still refuses profiles.
-    aws.admin("POST", "timing", &json!({"cluster_settle_ms": 6000})).await;
+    // As a real one now and then: ACTIVE, and it still refuses the first profile.
+    let busy =
+        "Cannot create Fargate Profile system because cluster demo currently has an update in progress";
+    let busy = json!({"code": "ResourceInUseException", "message": busy, "status": 409});
+    aws.admin("POST", "faults", &json!({"operation": "CreateFargateProfile", "error": busy})).await;
     let mut stage = Stage::idle(aws.cloud()).await;
     stage.home = "team";
     stage.apply_value(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})).await;
@@ -89,7 +92,7 @@ async fn p6_p7_p9_p10_p28_broken_profiles_are_told_healed_and_kept_until_they_ar
     let namespaces: Api<Namespace> = Api::all(stage.client());
     namespaces.delete("team", &DeleteParams::default()).await.unwrap();
     let is_gone = async || namespaces.get_opt("team").await.unwrap().is_none();
-    stage.eventually(LONG, "the namespace is gone", is_gone).await;
+    stage.eventually("the namespace is gone", is_gone).await;
     assert_eq!(aws.inventory().await, empty, "nothing is left");
     stage.stop().await;
 }
@@ -102,7 +105,7 @@ async fn p7_one_broken_profile_is_named_and_the_others_are_ready(stage: &Stage) 
             && condition(&status.conditions, "FargateProfileFailed", "True")
             && condition(&status.conditions, "Available", "True")
     };
-    let found: CaptControlPlane = stage.until("demo", LONG, "ready but for one profile", is_so).await;
+    let found: CaptControlPlane = stage.until("demo", "ready but for one profile", is_so).await;
     let bad = status_of(&found, "bad");
     assert!(!bad.ready);
     assert_eq!(bad.failure_reason.as_deref(), Some("InvalidParameterException"), "{bad:?}");
@@ -132,7 +135,7 @@ async fn p9_a_profile_that_cannot_be_deleted_is_kept_and_told(stage: &Stage, aws
             .is_some_and(|it| it.message.contains("DELETE_FAILED"))
     };
     let kept: WorkspaceTemplateApply =
-        stage.until("demo-fine-fargate-apply", LONG, "told why it stays", is_told).await;
+        stage.until("demo-fine-fargate-apply", "told why it stays", is_told).await;
     assert!(kept.metadata.deletion_timestamp.is_some());
     assert!(kept.finalizers().iter().any(|it| it == names::APPLY_FINALIZER), "{:?}", kept.finalizers());
     assert!(kept.status.unwrap().last_error.unwrap().retry_at.is_some(), "it is tried again");
@@ -147,9 +150,9 @@ async fn p9_a_profile_that_cannot_be_deleted_is_kept_and_told(stage: &Stage, aws
             && fine.health_issues.iter().any(|it| it.code == "AccessDenied")
             && message.contains("the role may not be used")
     };
-    stage.until("demo", LONG, "showing the profile that stays", is_shown).await;
+    stage.until("demo", "showing the profile that stays", is_shown).await;
     // It is tried again by itself.
-    stage.until_gone::<WorkspaceTemplateApply>("demo-fine-fargate-apply", LONG).await;
+    stage.until_gone::<WorkspaceTemplateApply>("demo-fine-fargate-apply").await;
     assert!(!aws.profiles().await.contains(&"demo/fine".to_owned()));
     ready(stage, "demo").await;
 }

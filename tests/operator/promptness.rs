@@ -1,13 +1,14 @@
-//! P3 and P27: nothing starts before a Cluster owns the object, and then it starts at once. A terraform that only notes that
-//! it was called is enough for that.
+//! P3 and P27: nothing starts before a Cluster owns the object, and then it starts because of that and not because time has
+//! passed. A terraform that only notes that it was called is enough for that. How long it takes is for `make bench`.
 
-use std::time::{Duration, Instant};
+use std::fs;
 
 use capt::{
     api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply},
     aws::Cloud,
     operator::Standalone,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt,
     api::{DynamicObject, ListParams, Patch, PatchParams},
@@ -19,13 +20,11 @@ use super::{
     stage::{Stage, condition},
 };
 
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// A stage on which Cluster API's part is the test's.
 async fn stage(terraform: &Scripted) -> Stage {
     let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.engine = Some(terraform.path());
-    // What a first start of a provider on this machine takes is not what is measured.
+    // No provider is needed.
     stage.plain = true;
     stage.settings.standalone = Standalone::Off;
     stage.start().await;
@@ -86,6 +85,15 @@ fn starts(terraform: &Scripted, workspace: &str) -> usize {
     terraform.diary().iter().filter(|it| it.workspace == workspace).count()
 }
 
+/// Whether the operator has seen the object as it is now, and waits for an owner. One that the garbage collector deletes is
+/// waited for by nobody.
+fn was_refused(object: &CaptCluster) -> bool {
+    let conditions = object.status.clone().unwrap_or_default().conditions;
+    let waits = |it: &Condition| it.type_ == "Ready" && it.reason == "WaitingForOwner";
+    let current = |it: &Condition| it.observed_generation == object.metadata.generation;
+    object.metadata.deletion_timestamp.is_some() || conditions.iter().any(|it| waits(it) && current(it))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn p3_no_terraform_starts_before_a_cluster_owns_the_object() {
     let terraform = Scripted::failing();
@@ -111,45 +119,44 @@ async fn p3_no_terraform_starts_before_a_cluster_owns_the_object() {
         owner("controlplane.cluster.x-k8s.io/v1beta1", "CAPTControlPlane", "demo", &uid),
         owner("cluster.x-k8s.io/v1beta2", "Cluster", "demo", "11111111-2222-3333-4444-555555555555"),
     ];
-    for stranger in strangers {
+    for (cidr, mut stranger) in strangers.into_iter().enumerate() {
+        // Another generation with each, so that the condition tells which one it is about.
+        stranger["spec"] = json!({"vpcConfig": {"cidr": format!("10.{}.0.0/16", cidr + 1)}});
         merge::<CaptCluster>(&stage, "demo", stranger).await;
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        stage.until("demo", "looked at", was_refused).await;
         assert_eq!(terraform.diary(), [], "with a stranger as its owner");
         let made = stage.api::<WorkspaceTemplateApply>("default").list(&ListParams::default()).await.unwrap();
         assert!(made.items.is_empty(), "{made:#?}");
     }
     // The last one made the collector delete it; a new one gets the right owner.
     merge::<CaptCluster>(&stage, "demo", json!({"metadata": {"finalizers": null}})).await;
-    stage.until_gone::<CaptCluster>("demo", PATIENCE).await;
+    stage.until_gone::<CaptCluster>("demo").await;
     network(&stage, "demo").await;
     own::<CaptCluster>(&stage, &real).await;
-    stage.eventually(PATIENCE, "terraform starts", async || starts(&terraform, "demo-vpc") > 0).await;
+    stage.eventually("terraform starts", async || starts(&terraform, "demo-vpc") > 0).await;
     stage.stop().await;
 }
 
-/// Does something, and measures until terraform is started in a workspace once more.
-async fn until_start(terraform: &Scripted, workspace: &str, act: impl Future<Output = ()>) -> Duration {
-    let (before, begun) = (starts(terraform, workspace), Instant::now());
+/// Does something, and waits until terraform is started in a workspace once more.
+async fn until_start(stage: &Stage, terraform: &Scripted, workspace: &str, act: impl Future<Output = ()>) {
+    let before = starts(terraform, workspace);
     act.await;
-    while starts(terraform, workspace) == before {
-        assert!(begun.elapsed() < PATIENCE, "terraform was never started for {workspace}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    begun.elapsed()
+    let is_started = async || starts(terraform, workspace) > before;
+    stage.eventually(&format!("terraform starts in {workspace}"), is_started).await;
 }
 
-async fn owner_set(stage: &Stage, terraform: &Scripted, name: &str) -> Duration {
+async fn owner_set(stage: &Stage, terraform: &Scripted, name: &str) {
     let owner = cluster(stage, name).await;
     network(stage, name).await;
     let waits = |it: &CaptCluster| {
         let conditions = it.status.clone().unwrap_or_default().conditions;
         conditions.iter().any(|it| it.type_ == "Ready" && it.reason == "WaitingForOwner")
     };
-    stage.until(name, PATIENCE, "waiting for its owner", waits).await;
-    until_start(terraform, &format!("{name}-vpc"), own::<CaptCluster>(stage, &owner)).await
+    stage.until(name, "waiting for its owner", waits).await;
+    until_start(stage, terraform, &format!("{name}-vpc"), own::<CaptCluster>(stage, &owner)).await;
 }
 
-async fn unpaused(stage: &Stage, terraform: &Scripted, name: &str) -> Duration {
+async fn unpaused(stage: &Stage, terraform: &Scripted, name: &str) {
     let pause = async |paused: bool| {
         let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
         clusters(stage).patch(name, &PatchParams::default(), &patch).await.unwrap();
@@ -157,9 +164,9 @@ async fn unpaused(stage: &Stage, terraform: &Scripted, name: &str) -> Duration {
     pause(true).await;
     let paused =
         |it: &CaptCluster| condition(&it.status.clone().unwrap_or_default().conditions, "Paused", "True");
-    stage.until(name, PATIENCE, "paused", paused).await;
+    stage.until(name, "paused", paused).await;
     merge::<CaptCluster>(stage, name, json!({"spec": {"vpcConfig": {"availabilityZoneCount": 2}}})).await;
-    until_start(terraform, &format!("{name}-vpc"), pause(false)).await
+    until_start(stage, terraform, &format!("{name}-vpc"), pause(false)).await;
 }
 
 /// A control plane of which everything is there that its profiles wait for.
@@ -178,7 +185,7 @@ async fn control_plane(stage: &Stage, terraform: &Scripted) {
         Patch::Merge(json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
     clusters(stage).patch_status("c1", &PatchParams::default(), &provisioned).await.unwrap();
     stage
-        .eventually(PATIENCE, "the profile has a workspace", async || {
+        .eventually("the profile has a workspace", async || {
             let api = stage.api::<WorkspaceTemplateApply>("default");
             api.get_opt("c1-apps-fargate-apply").await.unwrap().is_some()
         })
@@ -193,35 +200,38 @@ async fn control_plane(stage: &Stage, terraform: &Scripted) {
                 "metadata": {"name": secret, "namespace": "default"}, "stringData": data}))
             .await;
     }
-    stage.eventually(PATIENCE, "its first run", async || starts(terraform, "c1-apps-fargate") > 0).await;
+    stage.eventually("its first run", async || starts(terraform, "c1-apps-fargate") > 0).await;
 }
 
-async fn profile_edited(stage: &Stage, terraform: &Scripted, round: usize) -> Duration {
+/// What terraform reads in a workspace.
+fn rendered(stage: &Stage, workspace: &str) -> String {
+    let files = fs::read_dir(stage.data().join("workspaces/default").join(workspace)).unwrap().flatten();
+    files.filter_map(|it| fs::read_to_string(it.path()).ok()).collect()
+}
+
+async fn profile_edited(stage: &Stage, terraform: &Scripted, round: usize) {
     let profiles = json!([{"name": "apps", "selectors": [{"namespace": format!("apps-{round}")}]}]);
     let edit =
         merge::<CaptControlPlane>(stage, "c1", json!({"spec": {"additionalFargateProfiles": profiles}}));
-    until_start(terraform, "c1-apps-fargate", edit).await
+    until_start(stage, terraform, "c1-apps-fargate", edit).await;
+    // A terraform that failed is tried again, too; this is about the one with what was asked for.
+    let is_rendered = async || rendered(stage, "c1-apps-fargate").contains(&format!("\"apps-{round}\""));
+    stage.eventually("it is started with the edit", is_rendered).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p27_terraform_starts_within_two_seconds_of_what_it_was_waiting_for() {
-    const ROUNDS: usize = 34;
+async fn p27_terraform_starts_with_what_it_was_waiting_for() {
+    const ROUNDS: usize = 3;
     let terraform = Scripted::failing();
     let mut stage = stage(&terraform).await;
-    let mut took = Vec::new();
     for round in 1..=ROUNDS {
         let name = format!("c{round}");
-        took.push(("owner", owner_set(&stage, &terraform, &name).await));
-        took.push(("unpause", unpaused(&stage, &terraform, &name).await));
+        owner_set(&stage, &terraform, &name).await;
+        unpaused(&stage, &terraform, &name).await;
     }
     control_plane(&stage, &terraform).await;
     for round in 1..=ROUNDS {
-        took.push(("profile", profile_edited(&stage, &terraform, round).await));
+        profile_edited(&stage, &terraform, round).await;
     }
-    took.sort_by_key(|(_, it)| *it);
-    // Nearest rank: one of a hundred may be later.
-    let rank = (took.len() * 99).div_ceil(100) - 1;
-    eprintln!("{} starts: median {:?}, p99 {:?}", took.len(), took[took.len() / 2], took[rank]);
-    assert!(took[rank].1 < Duration::from_secs(2), "{:?}", &took[rank..]);
     stage.stop().await;
 }

@@ -3,6 +3,7 @@
 use std::{
     fmt::Debug,
     path::PathBuf,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -16,7 +17,7 @@ use embedded_kube::cluster::{EmbeddedKube, Listen};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
     core::{GroupVersionKind, NamespaceResourceScope},
 };
 use serde::de::DeserializeOwned;
@@ -24,9 +25,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
-    account,
-    running::{How, Running, log_filter, settings},
+    account, journal,
+    running::{How, Running, settings},
 };
+
+/// How long anything is waited for. It only ends a test that hangs: whole clusters are made within it on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(15);
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
@@ -55,7 +59,7 @@ impl Stage {
 
     /// The API with our kinds, and no operator yet.
     pub(crate) async fn idle(cloud: Cloud) -> Self {
-        let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
+        journal::keep();
         let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
         let writer = Kube::new(kube.client());
         writer.install_crds(&crds()).await.unwrap();
@@ -85,7 +89,12 @@ impl Stage {
 
     /// An operator with a disk of its own, as another pod has it.
     pub(crate) async fn launch(&self, data: PathBuf) -> Running {
-        let client = self.kube.client_of(account::user(), account::AGENT);
+        self.launch_as(account::AGENT, data).await
+    }
+
+    /// One whose requests are known by another name than everybody's.
+    pub(crate) async fn launch_as(&self, agent: &str, data: PathBuf) -> Running {
+        let client = self.kube.client_of(account::user(), agent);
         let how = How { engine: self.engine.as_deref(), plain: self.plain };
         Running::with(how, client, &data, &self.cloud, &self.settings).await
     }
@@ -157,62 +166,57 @@ impl Stage {
     }
 
     /// Waits until an object is as it should be; its last form is shown if it never is.
-    pub(crate) async fn until<K>(
-        &self,
-        name: &str,
-        patience: Duration,
-        what: &str,
-        is: impl Fn(&K) -> bool,
-    ) -> K
+    pub(crate) async fn until<K>(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, begun) = (self.api::<K>(self.home), Instant::now());
-        let mut last = None;
-        while begun.elapsed() < patience {
-            self.still_works();
-            if let Some(found) = api.get_opt(name).await.unwrap() {
-                if is(&found) {
-                    return found;
-                }
-                last = Some(found);
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("{name} is not {what} after {patience:?}: {last:#?}");
+        let (api, last) = (self.api::<K>(self.home), Mutex::new(None));
+        let found = self.poll(async || {
+            let found = api.get_opt(name).await.unwrap();
+            let wanted = found.clone().filter(&is);
+            *last.lock().unwrap() = found;
+            wanted
+        });
+        let found = found.await;
+        found.unwrap_or_else(|| panic!("{name} is not {what} after {PATIENCE:?}: {last:#?}"))
     }
 
     /// Waits until an object is gone.
-    pub(crate) async fn until_gone<K>(&self, name: &str, patience: Duration)
+    pub(crate) async fn until_gone<K>(&self, name: &str)
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, begun) = (self.api::<K>(self.home), Instant::now());
-        let mut last = None;
-        while begun.elapsed() < patience {
-            self.still_works();
-            match api.get_opt(name).await.unwrap() {
-                None => return,
-                found => last = found,
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("{name} is still there after {patience:?}: {last:#?}");
+        let (api, last) = (self.api::<K>(self.home), Mutex::new(None));
+        let gone = self.poll(async || {
+            let found = api.get_opt(name).await.unwrap();
+            let gone = found.is_none().then_some(());
+            *last.lock().unwrap() = found;
+            gone
+        });
+        gone.await.unwrap_or_else(|| panic!("{name} is still there after {PATIENCE:?}: {last:#?}"));
     }
 
-    /// Waits until something is so.
-    pub(crate) async fn eventually(&self, patience: Duration, what: &str, is: impl AsyncFn() -> bool) {
+    /// Waits until something is so. All workspaces are shown if it never is.
+    pub(crate) async fn eventually(&self, what: &str, is: impl AsyncFn() -> bool) {
+        if self.poll(async || is().await.then_some(())).await.is_none() {
+            let all = Api::<WorkspaceTemplateApply>::all(self.client()).list(&ListParams::default()).await;
+            panic!("not after {PATIENCE:?}: {what}: {all:#?}");
+        }
+    }
+
+    /// Looks again and again; nothing if patience has ended.
+    async fn poll<T>(&self, look: impl AsyncFn() -> Option<T>) -> Option<T> {
         let begun = Instant::now();
-        while begun.elapsed() < patience {
+        while begun.elapsed() < PATIENCE {
             self.still_works();
-            if is().await {
-                return;
+            if let Some(found) = look().await {
+                return Some(found);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("not after {patience:?}: {what}");
+        None
     }
 
     /// Ends the operator as a kill would: nothing is tidied up.
@@ -230,8 +234,11 @@ impl Stage {
 }
 
 impl Drop for Stage {
-    /// No test leaves providers behind.
+    /// No test leaves providers behind. One that fails shows what the operator and its terraforms said last.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", journal::tail(&self.data()));
+        }
         super::cloud::end_gateway(&self.data());
     }
 }

@@ -1,17 +1,13 @@
 //! P6: what passes by itself is waited out, and what only a person can mend is not tried again and again.
 
-use std::time::Duration;
-
 use capt::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
     stage::{Stage, condition},
-    workspaces::is_ready,
+    workspaces::{another_is_made, is_ready},
 };
-
-const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A workspace whose apply fails once with the words of AWS, and then does not.
 fn failing(stage: &Stage, name: &str, words: &str) -> [Value; 2] {
@@ -40,7 +36,7 @@ fn runs(stage: &Stage, name: &str) -> usize {
 
 async fn failed(stage: &Stage, name: &str) -> WorkspaceTemplateApplyStatus {
     let told = |it: &WorkspaceTemplateApply| it.status.as_ref().is_some_and(|it| it.last_error.is_some());
-    let found: WorkspaceTemplateApply = stage.until(name, PATIENCE, "failed", told).await;
+    let found: WorkspaceTemplateApply = stage.until(name, "failed", told).await;
     found.status.unwrap()
 }
 
@@ -90,7 +86,7 @@ async fn p6_what_passes_by_itself_is_waited_out_without_a_hand() {
         }
     }
     for (name, ..) in &cases {
-        let well: WorkspaceTemplateApply = stage.until(name, PATIENCE, "well by itself", is_ready).await;
+        let well: WorkspaceTemplateApply = stage.until(name, "well by itself", is_ready).await;
         assert_eq!(well.status.unwrap().last_error, None);
         assert_eq!(runs(&stage, name), 2, "{name}: one more run was enough");
     }
@@ -118,17 +114,17 @@ async fn p6_what_a_person_must_mend_is_tried_once_in_ten_minutes_and_at_once_aft
     let api = stage.api::<WorkspaceTemplateApply>("default");
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/looked": "yes"}}}));
     api.patch("forbidden", &PatchParams::default(), &touch).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    another_is_made(&stage, "before").await;
     stage.abort().await;
     stage.start().await;
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    another_is_made(&stage, "after").await;
     assert_eq!(runs(&stage, "forbidden"), 1);
     let later = stage.workspace("forbidden").await.status.unwrap();
     assert_eq!(later.last_error.unwrap().retry_at, error.retry_at, "the time of the next try does not move");
 
     let edit = Patch::Merge(json!({"spec": {"variables": {"note": "mended"}}}));
     api.patch("forbidden", &PatchParams::default(), &edit).await.unwrap();
-    stage.until("forbidden", PATIENCE, "well after a change", is_ready).await;
+    stage.until("forbidden", "well after a change", is_ready).await;
     assert_eq!(runs(&stage, "forbidden"), 2);
     stage.stop().await;
 }

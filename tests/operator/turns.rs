@@ -1,13 +1,13 @@
 //! P4: whatever happens to the operator, terraform changes an EKS cluster from one place at a time.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use capt::{
     api::{WorkspaceTemplateApply, names},
     aws::Cloud,
 };
 use kube::{
-    Api,
+    Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
@@ -15,19 +15,23 @@ use serde_json::{Value, json};
 use super::{
     engine::{Entry, Scripted},
     stage::Stage,
-    workspaces::is_ready,
+    workspaces::{another_is_made, is_ready},
 };
 
-const PATIENCE: Duration = Duration::from_mins(4);
-
-/// What stands for a profile or for the cluster itself: it takes a while, and belongs to an EKS cluster.
-fn template(stage: &Stage, seconds: &str) -> Value {
-    let log = stage.dir.path().join("log");
+/// What stands for a profile or for the cluster itself: it belongs to an EKS cluster, and while there is a file `hold` that
+/// names a number, it does not end after so many others were made.
+fn template(stage: &Stage) -> Value {
+    let (log, hold) = (stage.dir.path().join("log"), stage.dir.path().join("hold"));
+    let wait = format!(
+        "touch {log}; while [ -e {hold} ] && [ $(wc -l < {log}) -ge $(cat {hold}) ]; do sleep 0.05; done",
+        log = log.display(),
+        hold = hold.display()
+    );
     let module = format!(
         "variable \"name\" {{ type = string }}\nvariable \"revision\" {{ default = \"1\" }}\n\
          resource \"terraform_data\" \"it\" {{\n  input = var.name\n  triggers_replace = var.revision\n  \
-           provisioner \"local-exec\" {{ command = \"sleep {seconds}; echo made ${{var.name}} ${{var.revision}} >> {log}\" }}\n  \
-           provisioner \"local-exec\" {{\n    when    = destroy\n    command = \"sleep {seconds}; echo gone ${{self.input}} >> {log}\"\n  }}\n}}\n",
+           provisioner \"local-exec\" {{ command = \"{wait}; echo made ${{var.name}} ${{var.revision}} >> {log}\" }}\n  \
+           provisioner \"local-exec\" {{\n    when    = destroy\n    command = \"echo gone ${{self.input}} >> {log}\"\n  }}\n}}\n",
         log = log.display()
     );
     // Terraform's own templates are not ours to fill in.
@@ -36,6 +40,9 @@ fn template(stage: &Stage, seconds: &str) -> Value {
         "metadata": {"name": "step", "namespace": "default"},
         "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module, "vars": vars}}}}})
 }
+
+/// A workspace that belongs to no EKS cluster.
+const FREE: &str = "free";
 
 fn step(name: &str) -> Value {
     json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
@@ -48,10 +55,21 @@ fn log(stage: &Stage) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// Applies do not end after so many were made, until they are released.
+fn hold(stage: &Stage, after: usize) {
+    std::fs::write(stage.dir.path().join("hold"), after.to_string()).unwrap();
+}
+
+fn release(stage: &Stage) {
+    std::fs::remove_file(stage.dir.path().join("hold")).unwrap();
+}
+
 /// Proves that no apply began before the one before it had ended; how many there were.
 fn one_at_a_time(diary: &[Entry]) -> usize {
     let mut running = BTreeSet::new();
-    let applies: Vec<&Entry> = diary.iter().filter(|it| it.command == "apply").collect();
+    // The one that belongs to no cluster waits for nobody.
+    let applies: Vec<&Entry> =
+        diary.iter().filter(|it| it.command == "apply" && it.workspace != FREE).collect();
     for entry in &applies {
         if entry.begins {
             assert!(running.is_empty(), "{entry:?} began beside {running:?}: {applies:#?}");
@@ -67,8 +85,9 @@ fn one_at_a_time(diary: &[Entry]) -> usize {
 async fn all_ready(stage: &Stage, count: usize) {
     let api: Api<WorkspaceTemplateApply> = stage.api("default");
     stage
-        .eventually(PATIENCE, "all are ready", async || {
-            let all = api.list(&ListParams::default()).await.unwrap().items;
+        .eventually("all are ready", async || {
+            let mut all = api.list(&ListParams::default()).await.unwrap().items;
+            all.retain(|it| it.name_any() != FREE);
             all.len() == count
                 && all.iter().all(|it| {
                     let observed = it.status.as_ref().and_then(|it| it.observed_generation);
@@ -89,14 +108,18 @@ async fn p4_ten_profiles_and_their_cluster_take_turns_although_the_operator_dies
     let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.engine = Some(terraform.path());
     stage.start().await;
-    stage.apply_value(template(&stage, "0.7")).await;
+    hold(&stage, 2);
+    stage.apply_value(template(&stage)).await;
     let profiles: Vec<String> = (1..=10).map(|n| format!("p{n}")).collect();
     for name in profiles.iter().map(String::as_str).chain(["cluster"]) {
         stage.apply_value(step(name)).await;
     }
-    stage.eventually(PATIENCE, "a third apply goes on", async || terraform.begun("apply") == 3).await;
+    stage.eventually("a third apply goes on", async || terraform.begun("apply") == 3).await;
     stage.abort().await;
     stage.start().await;
+    // The next operator is at work, and lets the third one end before the fourth begins.
+    another_is_made(&stage, FREE).await;
+    release(&stage);
     all_ready(&stage, 11).await;
     assert_eq!(one_at_a_time(&terraform.diary()), 11);
     assert_eq!(
@@ -127,15 +150,31 @@ async fn p4_a_leader_that_is_asked_to_stop_leads_until_its_terraform_is_done() {
     stage.engine = Some(terraform.path());
     stage.settings.leader_election = Some("capt-system".to_owned());
     let first = stage.launch(stage.dir.path().join("first")).await;
-    stage.apply_value(template(&stage, "4")).await;
+    hold(&stage, 0);
+    stage.apply_value(template(&stage)).await;
     for name in ["p1", "p2", "p3"] {
         stage.apply_value(step(name)).await;
     }
-    stage.eventually(PATIENCE, "an apply goes on", async || terraform.begun("apply") == 1).await;
+    stage.eventually("an apply goes on", async || terraform.begun("apply") == 1).await;
     // As in a rolling update: the next pod waits for the Lease, then the old one is asked to stop.
-    let second = stage.launch(stage.dir.path().join("second")).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    first.stop().await;
+    let second = stage.launch_as("second", stage.dir.path().join("second")).await;
+    let asked = || {
+        stage
+            .kube
+            .requests()
+            .all()
+            .iter()
+            .filter(|it| it.agent == "second" && it.resource == "leases")
+            .count()
+    };
+    stage.eventually("the second one asks for the Lease", async || asked() > 0).await;
+    let stopping = tokio::spawn(first.stop());
+    let before = asked();
+    stage.eventually("the second one asks again and again", async || asked() > before + 2).await;
+    assert!(!stopping.is_finished(), "it stopped before its terraform was done");
+    assert_eq!(terraform.begun("apply"), 1, "the second one leads already");
+    release(&stage);
+    stopping.await.unwrap();
     all_ready(&stage, 3).await;
     assert_eq!(one_at_a_time(&terraform.diary()), 3);
     let mut made = log(&stage);

@@ -1,6 +1,6 @@
 //! Workspaces alone: templates without a provider, so that a run takes a second.
 
-use std::time::Duration;
+use std::{fs, path::PathBuf};
 
 use capt::api::{WorkspaceTemplate, WorkspaceTemplateApply, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -11,8 +11,6 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::stage::{Stage, condition};
-
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) const TEMPLATE: &str = r#"
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
@@ -47,8 +45,13 @@ pub(crate) fn is_ready(object: &WorkspaceTemplateApply) -> bool {
     condition(&status.conditions, "Ready", "True") && condition(&status.conditions, "Synced", "True")
 }
 
+pub(crate) fn is_paused(object: &WorkspaceTemplateApply) -> bool {
+    let conditions = object.status.clone().unwrap_or_default().conditions;
+    conditions.iter().any(|it| it.type_ == "Synced" && it.status == "False" && it.reason == "ReconcilePaused")
+}
+
 pub(crate) async fn ready(stage: &Stage, name: &str) -> WorkspaceTemplateApply {
-    stage.until(name, PATIENCE, "ready", is_ready).await
+    stage.until(name, "ready", is_ready).await
 }
 
 async fn state_secrets(stage: &Stage) -> Vec<Secret> {
@@ -77,10 +80,10 @@ async fn a_template_is_applied_its_outputs_are_published_and_it_goes_without_a_t
     let is_changed = |it: &WorkspaceTemplateApply| {
         is_ready(it) && it.status.as_ref().is_some_and(|status| status.outputs["greeting"] == "good morning")
     };
-    stage.until("hello", PATIENCE, "changed", is_changed).await;
+    stage.until("hello", "changed", is_changed).await;
 
     api.delete("hello", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("hello", PATIENCE).await;
+    stage.until_gone::<WorkspaceTemplateApply>("hello").await;
     assert!(state_secrets(&stage).await.is_empty(), "what was kept is gone with it");
     stage.stop().await;
 }
@@ -90,9 +93,14 @@ async fn a_settled_object_is_left_alone() {
     let mut stage = Stage::without_aws().await;
     stage.apply(TEMPLATE).await;
     let made = ready(&stage, "hello").await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    // Somebody touches it, so that the operator looks at it once more.
+    let api = stage.api::<WorkspaceTemplateApply>("default");
+    let touch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/looked": "yes"}}}));
+    let touched = api.patch("hello", &PatchParams::default(), &touch).await.unwrap();
+    another_is_made(&stage, "later").await;
     let later = stage.workspace("hello").await;
-    assert_eq!(made.resource_version(), later.resource_version(), "{later:#?}");
+    assert_eq!(touched.resource_version(), later.resource_version(), "{later:#?}");
+    assert_eq!(made.status, later.status);
     stage.stop().await;
 }
 
@@ -102,7 +110,7 @@ async fn on_an_empty_disk_the_kept_state_comes_back_and_nothing_is_made_twice() 
     stage.apply(TEMPLATE).await;
     let made = ready(&stage, "hello").await;
     stage.stop().await;
-    std::fs::remove_dir_all(stage.data()).unwrap();
+    fs::remove_dir_all(stage.data()).unwrap();
     stage.start().await;
     let api = stage.api::<WorkspaceTemplateApply>("default");
     let change = Patch::Merge(json!({"spec": {"variables": {"greeting": "still here"}}}));
@@ -110,31 +118,69 @@ async fn on_an_empty_disk_the_kept_state_comes_back_and_nothing_is_made_twice() 
     let is_changed = |it: &WorkspaceTemplateApply| {
         is_ready(it) && it.status.as_ref().is_some_and(|status| status.outputs["greeting"] == "still here")
     };
-    let after = stage.until("hello", PATIENCE, "changed", is_changed).await;
+    let after = stage.until("hello", "changed", is_changed).await;
     let plan = after.status.unwrap().plan.unwrap();
     assert_eq!((plan.add, plan.change), (0, 1), "it is changed in place: {plan:?}");
     assert_eq!(made.uid(), after.metadata.uid.clone());
     stage.stop().await;
 }
 
+/// Makes another workspace, and waits for it. The operator hears of it after everything that was changed before, so that
+/// it has looked at all of that by then.
+pub(crate) async fn another_is_made(stage: &Stage, name: &str) {
+    let meta = json!({"name": name, "namespace": stage.home});
+    let module = "resource \"terraform_data\" \"it\" {}\n";
+    stage
+        .apply_value(
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
+            "metadata": meta,
+            "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module}}}}}),
+        )
+        .await;
+    stage
+        .apply_value(
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
+            "metadata": meta, "spec": {"templateRef": {"name": name}}}),
+        )
+        .await;
+    ready(stage, name).await;
+}
+
+/// While it exists, every apply of a recorder waits. It goes with the directory of the test.
+fn latch(stage: &Stage) -> PathBuf {
+    stage.dir.path().join("hold")
+}
+
+/// Lets applies of recorders begin, and not end.
+pub(crate) fn hold(stage: &Stage) {
+    fs::write(latch(stage), "").unwrap();
+}
+
+/// Lets them end.
+pub(crate) fn release(stage: &Stage) {
+    fs::remove_file(latch(stage)).unwrap();
+}
+
 /// A workspace that writes its name to a file when it is made and when it is destroyed.
 fn recorder(stage: &Stage, namespace: &str, name: &str, more: &Value) -> Value {
-    let mut objects = recorder_with(stage, namespace, name, more, 0);
+    let mut objects = recorder_with(stage, namespace, name, more);
     let module = &mut objects[0]["spec"]["template"]["spec"]["forProvider"]["module"];
     // Only the order of whole things is of interest.
     *module = json!(module.as_str().unwrap().replace(&format!("echo begun {name}"), "true"));
     objects
 }
 
-/// One that writes also when it begins, and takes some seconds for it.
-pub(crate) fn recorder_with(stage: &Stage, namespace: &str, name: &str, more: &Value, seconds: u32) -> Value {
-    let log = stage.dir.path().join("log");
+/// One that writes also when it begins, and does not end while it is held.
+pub(crate) fn recorder_with(stage: &Stage, namespace: &str, name: &str, more: &Value) -> Value {
+    let (log, hold) = (stage.dir.path().join("log"), latch(stage));
     let module = format!(
         "resource \"terraform_data\" \"it\" {{\n  \
-           provisioner \"local-exec\" {{\n    command = \"echo begun {name} >> {log}; sleep {seconds}; echo made {name} >> {log}\"\n  }}\n  \
+           provisioner \"local-exec\" {{\n    command = \"echo begun {name} >> {log}; \
+             while [ -e {hold} ]; do sleep 0.05; done; echo made {name} >> {log}\"\n  }}\n  \
            provisioner \"local-exec\" {{\n    when    = destroy\n    command = \"echo gone {name} >> {log}\"\n  }}\n}}\n\
          output \"it\" {{ value = terraform_data.it.id }}\n",
-        log = log.display()
+        log = log.display(),
+        hold = hold.display()
     );
     let mut spec = json!({
         "templateRef": {"name": name},
@@ -157,14 +203,14 @@ pub(crate) fn recorder_with(stage: &Stage, namespace: &str, name: &str, more: &V
     ])
 }
 
-async fn apply_all(stage: &Stage, objects: Value) {
+pub(crate) async fn apply_all(stage: &Stage, objects: Value) {
     for object in objects.as_array().unwrap() {
         stage.apply_value(object.clone()).await;
     }
 }
 
 pub(crate) fn log(stage: &Stage) -> Vec<String> {
-    let text = std::fs::read_to_string(stage.dir.path().join("log")).unwrap_or_default();
+    let text = fs::read_to_string(stage.dir.path().join("log")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -179,7 +225,7 @@ async fn what_stands_on_another_goes_first_whatever_is_deleted_first() {
     for name in ["below", "above"] {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    stage.until_gone::<WorkspaceTemplateApply>("below", PATIENCE).await;
+    stage.until_gone::<WorkspaceTemplateApply>("below").await;
     assert_eq!(log(&stage), ["made below", "made above", "gone above", "gone below"]);
     stage.stop().await;
 }
@@ -193,7 +239,7 @@ async fn p28_a_namespace_that_is_deleted_takes_its_state_only_after_the_destroy(
     apply_all(&stage, recorder(&stage, "team", "above", &waits)).await;
     let team = stage.api::<WorkspaceTemplateApply>("team");
     stage
-        .eventually(PATIENCE, "both are ready", async || {
+        .eventually("both are ready", async || {
             let all = team.list(&ListParams::default()).await.unwrap().items;
             all.len() == 2 && all.iter().all(is_ready)
         })
@@ -201,9 +247,7 @@ async fn p28_a_namespace_that_is_deleted_takes_its_state_only_after_the_destroy(
     let namespaces: Api<Namespace> = Api::all(stage.client());
     namespaces.delete("team", &DeleteParams::default()).await.unwrap();
     stage
-        .eventually(PATIENCE, "the namespace is gone", async || {
-            namespaces.get_opt("team").await.unwrap().is_none()
-        })
+        .eventually("the namespace is gone", async || namespaces.get_opt("team").await.unwrap().is_none())
         .await;
     assert_eq!(log(&stage), ["made below", "made above", "gone above", "gone below"]);
     stage.stop().await;
@@ -217,7 +261,7 @@ async fn p11_a_template_in_use_is_held_and_a_destroy_does_without_it() {
     let templates = stage.api::<WorkspaceTemplate>("default");
     templates.delete("lonely", &DeleteParams::default()).await.unwrap();
     let held = stage
-        .until::<WorkspaceTemplate>("lonely", PATIENCE, "held", |it| it.metadata.deletion_timestamp.is_some())
+        .until::<WorkspaceTemplate>("lonely", "held", |it| it.metadata.deletion_timestamp.is_some())
         .await;
     assert!(held.finalizers().iter().any(|it| it == names::TEMPLATE_FINALIZER));
     // Somebody takes it away by force.
@@ -227,14 +271,14 @@ async fn p11_a_template_in_use_is_held_and_a_destroy_does_without_it() {
         let status = it.status.clone().unwrap_or_default();
         condition(&status.conditions, "Ready", "True") && condition(&status.conditions, "Synced", "False")
     };
-    stage.until("lonely", PATIENCE, "told of its loss, and still ready", told).await;
+    stage.until("lonely", "told of its loss, and still ready", told).await;
     // And the disk is gone, too.
     stage.stop().await;
-    std::fs::remove_dir_all(stage.data()).unwrap();
+    fs::remove_dir_all(stage.data()).unwrap();
     stage.start().await;
     let api = stage.api::<WorkspaceTemplateApply>("default");
     api.delete("lonely", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("lonely", PATIENCE).await;
+    stage.until_gone::<WorkspaceTemplateApply>("lonely").await;
     assert_eq!(log(&stage), ["made lonely", "gone lonely"]);
     stage.stop().await;
 }
@@ -248,15 +292,19 @@ async fn p15_nothing_begins_while_paused_and_everything_right_after() {
     let pause = Patch::Merge(json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: ""}},
         "spec": {"variables": {"greeting": "later"}}}));
     api.patch("hello", &PatchParams::default(), &pause).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    stage.until("hello", "told that it is paused", is_paused).await;
+    another_is_made(&stage, "other").await;
     let paused = stage.workspace("hello").await;
     let run = |it: &WorkspaceTemplateApply| it.status.clone().unwrap().run.unwrap().id;
     assert_eq!(run(&made), run(&paused), "a run began while paused");
     let resume = Patch::Merge(json!({"metadata": {"annotations": {names::PAUSED_ANNOTATION: null}}}));
     api.patch("hello", &PatchParams::default(), &resume).await.unwrap();
     let begun = |it: &WorkspaceTemplateApply| run(it) != run(&made);
-    stage.until("hello", Duration::from_secs(2), "begun again", begun).await;
-    ready(&stage, "hello").await;
+    stage.until("hello", "begun again", begun).await;
+    let is_changed = |it: &WorkspaceTemplateApply| {
+        is_ready(it) && it.status.as_ref().is_some_and(|status| status.outputs["greeting"] == "later")
+    };
+    stage.until("hello", "changed", is_changed).await;
     stage.stop().await;
 }
 
@@ -266,7 +314,7 @@ async fn refused(stage: &Stage, name: &str, reason: &str) -> String {
         let status = it.status.clone().unwrap_or_default();
         status.conditions.iter().any(|it| it.type_ == "Synced" && it.status == "False" && it.reason == reason)
     };
-    let found: WorkspaceTemplateApply = stage.until(name, PATIENCE, reason, is).await;
+    let found: WorkspaceTemplateApply = stage.until(name, reason, is).await;
     let status = found.status.unwrap();
     status.conditions.iter().find(|it| it.type_ == "Synced").unwrap().message.clone()
 }
@@ -316,7 +364,7 @@ async fn bad_input_gets_a_condition_and_starts_nothing() {
             .delete(&it.name_any(), &DeleteParams::default())
             .await
             .unwrap();
-        stage.until_gone::<WorkspaceTemplateApply>(&it.name_any(), PATIENCE).await;
+        stage.until_gone::<WorkspaceTemplateApply>(&it.name_any()).await;
     }
     stage.stop().await;
 }
@@ -324,31 +372,16 @@ async fn bad_input_gets_a_condition_and_starts_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_dies_in_an_apply_leaves_it_to_the_next_one() {
     let mut stage = Stage::without_aws().await;
-    let log = stage.dir.path().join("log");
-    let module = format!(
-        "resource \"terraform_data\" \"it\" {{\n  provisioner \"local-exec\" {{\n    \
-           command = \"echo begun >> {log}; sleep 6; echo made >> {log}\"\n  }}\n}}\n",
-        log = log.display()
-    );
-    apply_all(
-        &stage,
-        json!([
-            {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplate",
-             "metadata": {"name": "slow", "namespace": "default"},
-             "spec": {"template": {"spec": {"forProvider": {"source": "Inline", "module": module}}}}},
-            {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
-             "metadata": {"name": "slow", "namespace": "default"}, "spec": {"templateRef": {"name": "slow"}}},
-        ]),
-    )
-    .await;
-    stage.eventually(PATIENCE, "the apply has begun", async || log_has(&log, "begun")).await;
+    hold(&stage);
+    apply_all(&stage, recorder_with(&stage, "default", "slow", &json!({}))).await;
+    stage.eventually("the apply has begun", async || log(&stage) == ["begun slow"]).await;
     stage.abort().await;
     stage.start().await;
+    // The next one is at work while terraform still is.
+    another_is_made(&stage, "other").await;
+    assert_eq!(log(&stage), ["begun slow"], "it was begun once");
+    release(&stage);
     ready(&stage, "slow").await;
-    assert_eq!(self::log(&stage), ["begun", "made"], "it was made once");
+    assert_eq!(log(&stage), ["begun slow", "made slow"], "it was made once");
     stage.stop().await;
-}
-
-fn log_has(path: &std::path::Path, word: &str) -> bool {
-    std::fs::read_to_string(path).unwrap_or_default().contains(word)
 }

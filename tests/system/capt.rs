@@ -12,6 +12,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::operator::journal::tail;
+
 pub(crate) struct Capt {
     dir: TempDir,
 }
@@ -150,8 +152,11 @@ impl Capt {
 }
 
 impl Drop for Capt {
-    /// No test leaves a server behind, not even one that failed.
+    /// No test leaves a server behind, not even one that failed. That one shows what its terraforms wrote last.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", tail(&self.data()));
+        }
         let _best_effort = self.command(&["gateway", "stop"]).output();
         let _best_effort = self.command(&["aws", "stop", "--force"]).output();
     }
@@ -165,11 +170,14 @@ pub(crate) fn example(name: &str) -> String {
     repository().join("examples").join(name).display().to_string()
 }
 
+/// How long anything is waited for. It only ends a test that hangs.
+const PATIENCE: Duration = Duration::from_mins(15);
+
 #[track_caller]
-pub(crate) fn until(what: &str, patience: Duration, mut condition: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
-        assert!(begun.elapsed() < patience, "still waiting for: {what}");
+        assert!(begun.elapsed() < PATIENCE, "still waiting after {PATIENCE:?} for: {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -5,8 +5,9 @@ use std::{
     io::{BufRead as _, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
 };
+
+use super::capt::until;
 
 /// A running `capt kube`, killed when it goes out of sight.
 struct Kube {
@@ -51,19 +52,14 @@ impl Kube {
 impl Kube {
     /// `kubectl wait` gives up on objects that have no conditions yet, with any server, so it is asked again.
     fn until_established(&self) {
-        let deadline = Instant::now() + Duration::from_mins(1);
         let path = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Established')].status} {end}";
         let files = fs::read_dir("crds").unwrap().flatten().map(|it| it.path());
         let ours = files.filter(|it| it.extension().is_some_and(|it| it == "yaml")).count();
-        loop {
+        until("all kinds are established", || {
             let seen = self.kubectl(&["get", "crds", "-o", path]);
             let kinds: Vec<&str> = seen.split_whitespace().collect();
-            if kinds.len() >= ours && kinds.iter().all(|kind| kind.ends_with("=True")) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "not all kinds are established: {seen}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+            kinds.len() >= ours && kinds.iter().all(|kind| kind.ends_with("=True"))
+        });
     }
 }
 

@@ -39,7 +39,6 @@ fn a_local_aws_that_lost_its_memory_is_recognised_and_explained() {
 
     capt.run(&["aws", "reset"]).ok();
     capt.run(&["apply", &file]).ok();
-    capt.run(&["destroy", &file]).ok();
 }
 
 #[test]
