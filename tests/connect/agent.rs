@@ -4,7 +4,8 @@ use std::{
     io::{BufRead as _, BufReader},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Duration,
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -12,12 +13,18 @@ use nix::{
     unistd::Pid,
 };
 
-/// Nothing takes as long as this.
-const LIMIT: Duration = Duration::from_mins(1);
+use super::server::PATIENCE;
+
+/// How many of the last lines are shown of a test that failed.
+const LAST: usize = 40;
 
 pub(crate) struct Agent {
+    /// What it was started with.
+    args: String,
     process: Child,
     heard: Arc<Mutex<String>>,
+    /// Ends when the process has said everything.
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Agent {
@@ -35,14 +42,14 @@ impl Agent {
             .unwrap();
         let heard = Arc::new(Mutex::new(String::new()));
         let (lines, ear) = (BufReader::new(process.stderr.take().unwrap()).lines(), Arc::clone(&heard));
-        std::thread::spawn(move || {
+        let listening = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut heard = ear.lock().unwrap();
                 heard.push_str(&line);
                 heard.push('\n');
             }
         });
-        Self { process, heard }
+        Self { args: args.join(" "), process, heard, listening: Some(listening) }
     }
 
     pub(crate) fn said(&self) -> String {
@@ -54,26 +61,25 @@ impl Agent {
     }
 
     pub(crate) async fn says(&mut self, words: &str) {
-        let said = async {
-            while !self.said().contains(words) {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
-        let heard = tokio::time::timeout(LIMIT, said).await;
-        assert!(heard.is_ok(), "it does not say {words:?} but {}", self.said());
+        let begun = Instant::now();
+        while !self.said().contains(words) {
+            assert!(begun.elapsed() < PATIENCE, "it does not say {words:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Its exit code, and everything it said is heard.
     pub(crate) async fn ends(&mut self) -> Option<i32> {
-        for _ in 0..LIMIT.as_millis() / 20 {
+        let begun = Instant::now();
+        loop {
             if let Some(status) = self.process.try_wait().unwrap() {
                 // Its last words may still be in the pipe.
-                tokio::time::sleep(Duration::from_millis(200)).await;
+                self.listening.take().map(JoinHandle::join).transpose().unwrap();
                 return status.code();
             }
+            assert!(begun.elapsed() < PATIENCE, "it goes on");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("it goes on: {}", self.said());
     }
 }
 
@@ -82,5 +88,11 @@ impl Drop for Agent {
         // It may have ended already.
         let _ended = self.process.kill();
         self.process.wait().unwrap();
+        if std::thread::panicking() {
+            let said = self.said();
+            let lines: Vec<&str> = said.lines().collect();
+            let last = lines[lines.len().saturating_sub(LAST)..].join("\n");
+            eprintln!("`capt {}` said last:\n{last}", self.args);
+        }
     }
 }

@@ -1,10 +1,15 @@
 //! A Kubernetes API with our kinds, and people of whom some may connect.
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use capt::k8s::Kube;
 use k8s_openapi::{
     api::{
+        authorization::v1::ResourceAttributes,
         core::v1::Namespace,
         rbac::v1::{Role, RoleBinding},
     },
@@ -14,12 +19,12 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use sandbox::api::{LocalWorkload, crds};
+use sandbox::api::{LocalWorkload, Sandbox, crds};
 use serde_json::{Value, json};
 
 use super::{
     agent::Agent,
-    server::{Server, until_served},
+    server::{PATIENCE, Server, until_allowed, until_served},
 };
 
 pub(crate) const HOME: &str = "shop";
@@ -72,8 +77,20 @@ impl Cluster {
         let names = crds().into_iter().filter_map(|it| it.metadata.name).collect::<Vec<_>>();
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
         let writer = Kube::new(self.client.clone());
-        assert!(writer.established(&names, Duration::from_mins(1)).await.unwrap().is_empty());
+        assert_eq!(writer.established(&names, PATIENCE).await.unwrap(), Vec::<String>::new());
         until_served(&self.api()).await;
+        until_served(&Api::<Sandbox>::all(self.client.clone())).await;
+        for (user, _) in PEOPLE {
+            let look = ResourceAttributes {
+                namespace: Some(HOME.to_owned()),
+                verb: Some("get".to_owned()),
+                group: Some("sandbox.capt.x-k8s.io".to_owned()),
+                resource: Some("localworkloads".to_owned()),
+                name: Some(NAME.to_owned()),
+                ..ResourceAttributes::default()
+            };
+            until_allowed(&self.client, user, &look).await;
+        }
     }
 
     pub(crate) fn api(&self) -> Api<LocalWorkload> {
@@ -118,16 +135,16 @@ impl Cluster {
 
     /// Waits until the status is like this.
     pub(crate) async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
-        let mut last = Value::Null;
-        for _ in 0..3000 {
+        let begun = Instant::now();
+        loop {
             let found = self.api().get(NAME).await.unwrap();
-            last = serde_json::to_value(found.status).unwrap();
+            let last = serde_json::to_value(found.status).unwrap();
             if is_so(&last) {
                 return last;
             }
+            assert!(begun.elapsed() < PATIENCE, "the status did not become so: {last:#}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("the status did not become so: {last:#}");
     }
 
     /// A developer runs `capt connect` with these arguments.

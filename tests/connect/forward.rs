@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::rig::app;
+use super::{rig::app, server::PATIENCE};
 
 const MIB: usize = 1024 * 1024;
 
@@ -68,12 +68,12 @@ async fn requests_go_through_a_port_forward_of_the_api_server() {
     let mut view = agent.watch();
     tokio::spawn(async move { agent.run(CancellationToken::new()).await });
     let connected = view.wait_for(|it| it.state == State::Connected);
-    tokio::time::timeout(Duration::from_mins(1), connected).await.expect("it does not connect").unwrap();
+    tokio::time::timeout(PATIENCE, connected).await.expect("it does not connect").unwrap();
     for size in [0, 1, MIB] {
         let body = Full::new(bytes::Bytes::from(vec![1; size]));
         let request = http::Request::post("http://cart/").body(body).unwrap();
         let asked = gateway.request(&workload, 8080, request);
-        let answer = tokio::time::timeout(Duration::from_mins(1), asked).await.expect("it is stuck").unwrap();
+        let answer = tokio::time::timeout(PATIENCE, asked).await.expect("it is stuck").unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "mine");
     }
 }

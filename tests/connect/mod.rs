@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::print_stderr,
     reason = "what goes wrong here fails a test"
 )]
 
@@ -77,7 +78,7 @@ async fn nobody_waits_for_a_developer_who_changes_their_mind_while_it_connects()
     rig.wait_for("10m").await;
     for moment in 0..10 {
         let mut agent = rig.connect("ann", &[]);
-        // Connecting, or already connected.
+        // Connecting, or already connected: another moment each time, and whichever it is has to do.
         agent.says("connect").await;
         tokio::time::sleep(Duration::from_millis(moment)).await;
         agent.signal(Signal::SIGINT);
@@ -129,6 +130,7 @@ async fn what_the_object_says_later_is_not_dialled() {
         {"port": 9090, "toLocal": format!("localhost:{}", private.port())},
     ]))
     .await;
+    // Nobody tells that the change was seen and not followed. A slow machine makes this weaker, and not red.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(rig.get().await.unwrap(), "mine");
     assert_eq!(rig.get_at(9090).await, Err(Failure::NotMapped(9090)));

@@ -1,11 +1,9 @@
 //! Two nodes with a router each, behind a real API server: the kubelet's own server forwards to them.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    time::Duration,
-};
+use std::net::{Ipv4Addr, SocketAddr};
 
 use conformance::Kubelet;
+use k8s_openapi::api::authorization::v1::ResourceAttributes;
 use sandbox::api::names;
 use serde_json::{Value, json};
 
@@ -13,8 +11,8 @@ use super::{
     agent::Agent,
     cluster::{Cluster, HOME},
     rig::app_at,
-    server::Server,
-    whole::{BASELINE, KEY, POD, ask, free_ports, give_rights, make, put, router},
+    server::{Server, until_allowed},
+    whole::{BASELINE, KEY, POD, give_rights, make, ports, put, router, until_answered},
 };
 
 /// Since 1.36 a kubelet declares this, and the API server hands it a WebSocket as it is. For an older one it does so too,
@@ -41,7 +39,7 @@ impl Nodes {
     pub(crate) async fn start(local: u16) -> Self {
         let cluster = Cluster::start().await;
         app_at(SocketAddr::from((POD, 8080)), "baseline").await;
-        let ports = free_ports().await.map(|it| it.port());
+        let ports = ports(0).map(|it| it.port());
         give_rights(&cluster).await;
         make(&cluster, ports[0], local).await;
         let all = [node(&cluster, 0, ports).await, node(&cluster, 1, ports).await];
@@ -67,6 +65,17 @@ impl Nodes {
             "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
         });
         put(&self.cluster, binding).await;
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        for verb in verbs {
+            let it = ResourceAttributes {
+                namespace: Some(HOME.to_owned()),
+                verb: Some((*verb).to_owned()),
+                resource: Some(resource.to_owned()),
+                subresource: Some(subresource.to_owned()),
+                ..ResourceAttributes::default()
+            };
+            until_allowed(&self.cluster.client, user, &it).await;
+        }
     }
 
     pub(crate) async fn allow_all(&self, user: &str) {
@@ -103,15 +112,7 @@ impl Nodes {
 
 impl Node {
     pub(crate) async fn until(&self, key: Option<&str>, wanted: &str) {
-        let mut last = String::new();
-        for _ in 0..1200 {
-            last = ask(self.service, key).await;
-            if last == wanted {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("not {wanted:?} but {last:?}; its router says {}", self.router.said());
+        until_answered(self.service, key, wanted).await;
     }
 
     pub(crate) async fn until_local(&self, wanted: &str) {

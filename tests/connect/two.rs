@@ -1,9 +1,6 @@
 //! Two routers, as `deploy/router` has them: whoever is connected to one is known to the other, and goes there when it stops.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Instant};
 
 use nix::sys::signal::Signal;
 use tokio::{
@@ -16,7 +13,7 @@ use super::{
     agent::Agent,
     network::in_own_network,
     rig::app,
-    whole::{KEY, LOCAL, Whole, ask, free_ports, router},
+    whole::{KEY, LOCAL, Whole, ask, ports, router, until_answered},
 };
 
 /// What a caller hears who has waited long enough.
@@ -52,24 +49,11 @@ impl Door {
 /// The second router: itself, where it serves the service, and its tunnel.
 async fn second(whole: &Whole) -> (Agent, SocketAddr, SocketAddr) {
     let at = |port: u16| SocketAddr::from(([127, 0, 0, 2], port));
-    let [front, admin, tunnel, _] = free_ports().await.map(|it| at(it.port()));
+    let [_, front, admin, tunnel] = ports(1).map(|it| at(it.port()));
     let service = at(whole.service.port());
     let other = router(&whole.cluster, "router-1", [front, admin, tunnel]);
-    until(service, None, "200 baseline baseline").await;
+    until_answered(service, None, "200 baseline baseline").await;
     (other, service, tunnel)
-}
-
-async fn until(at: SocketAddr, key: Option<&str>, wanted: &str) {
-    let so = async {
-        while ask(at, key).await != wanted {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    assert!(
-        tokio::time::timeout(Duration::from_mins(1), so).await.is_ok(),
-        "not {wanted:?} but {}",
-        ask(at, key).await
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +69,7 @@ async fn f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_a
     let mut ann = whole.connect_at(&door.address.to_string(), "ann", &[]).await;
     ann.says("connected as ann").await;
     whole.until(Some(KEY), LOCAL).await;
-    until(service, Some(KEY), LOCAL).await;
+    until_answered(service, Some(KEY), LOCAL).await;
 
     let mut zoe = whole.connect_at(&tunnel.to_string(), "zoe", &[]).await;
     assert_eq!(zoe.ends().await, Some(1));
@@ -108,7 +92,7 @@ async fn f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_a
     let moved = |it: &serde_json::Value| it["session"]["gateway"] == "router-1" && it["phase"] == "Connected";
     whole.cluster.until(moved).await;
     println!("the agent is at the other router after {:?}", since.elapsed());
-    until(service, Some(KEY), LOCAL).await;
+    until_answered(service, Some(KEY), LOCAL).await;
     assert_eq!(whole.router.ends().await, Some(0), "{}", whole.router.said());
     assert_eq!(ask(service, Some(KEY)).await, LOCAL);
     tell.send_replace(true);

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt::k8s::DEADLINE;
 use embedded_kube::faults::{Call, Effect, Fault};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
@@ -22,7 +21,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use super::{
@@ -30,7 +29,7 @@ use super::{
     cluster::{Cluster, HOME, NAME, said},
     network::in_own_network,
     rig::{app, app_at},
-    server::{self, Server},
+    server::{self, PATIENCE, Server},
 };
 
 pub(crate) const KEY: &str = "pr-1-key";
@@ -52,7 +51,7 @@ impl Whole {
     pub(crate) async fn start(local: u16) -> Self {
         let cluster = Cluster::start().await;
         app_at(SocketAddr::from((POD, 8080)), "baseline").await;
-        let [service, front, admin, tunnel] = free_ports().await;
+        let [service, front, admin, tunnel] = ports(0);
         give_rights(&cluster).await;
         make(&cluster, service.port(), local).await;
         let router = router(&cluster, "router-0", [front, admin, tunnel]);
@@ -74,7 +73,9 @@ impl Whole {
     /// Where the router says whose certificates to trust, as soon as it does.
     async fn authority(&self) -> Api<ConfigMap> {
         let maps: Api<ConfigMap> = Api::namespaced(self.cluster.client.clone(), HOME);
+        let begun = Instant::now();
         while maps.get_opt("capt-tunnel-authority").await.unwrap().is_none() {
+            assert!(begun.elapsed() < PATIENCE, "the router publishes no authority");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         maps
@@ -86,20 +87,13 @@ impl Whole {
     }
 
     pub(crate) async fn until(&self, key: Option<&str>, wanted: &str) {
-        let mut last = String::new();
-        for _ in 0..1200 {
-            last = self.ask(key).await;
-            if last == wanted {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        panic!("not {wanted:?} but {last:?}; the router says {}", self.router.said());
+        until_answered(self.service, key, wanted).await;
     }
 
     async fn told(&self, reason: &str) {
         let events: Api<Event> = Api::namespaced(self.cluster.client.clone(), HOME);
-        for _ in 0..1200 {
+        let begun = Instant::now();
+        loop {
             let all = events.list(&ListParams::default()).await.unwrap();
             let is_it = |it: &Event| {
                 let regarding = it.regarding.as_ref().and_then(|it| it.name.as_deref());
@@ -108,9 +102,10 @@ impl Whole {
             if all.iter().any(is_it) {
                 return;
             }
+            let told: Vec<_> = all.iter().map(|it| (&it.reason, &it.note)).collect();
+            assert!(begun.elapsed() < PATIENCE, "nobody was told {reason}, but {told:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("nobody was told {reason}; the router says {}", self.router.said());
     }
 
     async fn patch(&self, spec: &Value) {
@@ -152,18 +147,31 @@ async fn raw(to: SocketAddr, lines: &str) -> String {
         stream.write_all(lines.as_bytes()).await?;
         stream.read_to_end(&mut said).await
     };
-    match tokio::time::timeout(Duration::from_mins(1), asked).await {
+    match tokio::time::timeout(PATIENCE, asked).await {
         Ok(Ok(_)) => String::from_utf8_lossy(&said).into_owned(),
         other => format!("{other:?}"),
     }
 }
 
-pub(crate) async fn free_ports() -> [SocketAddr; 4] {
-    let mut all = Vec::new();
-    for _ in 0..4 {
-        all.push(TcpListener::bind(("127.0.0.1", 0)).await.unwrap());
+/// Waits until this is the answer.
+pub(crate) async fn until_answered(to: SocketAddr, key: Option<&str>, wanted: &str) {
+    let begun = Instant::now();
+    loop {
+        let last = ask(to, key).await;
+        if last == wanted {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "not {wanted:?} but {last:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    std::array::from_fn(|at| all[at].local_addr().unwrap())
+}
+
+/// Where the nth router listens: for the service, for itself, for people, for agents. Each test that has one has a network of
+/// its own, and nobody there is given a port below those that the kernel chooses.
+pub(crate) fn ports(nth: u16) -> [SocketAddr; 4] {
+    std::array::from_fn(|at| {
+        SocketAddr::from(([127, 0, 0, 1], 18_000 + nth * 10 + u16::try_from(at).unwrap()))
+    })
 }
 
 pub(crate) async fn put(cluster: &Cluster, mut object: Value) {
@@ -332,20 +340,27 @@ async fn tables_do_not_wait_for_an_api_server_that_is_slow_to_write() {
     let Server::Embedded(server) = &whole.cluster.server else { unreachable!("it is not real") };
     let faults = server.faults();
     whole.until(Some(KEY), GONE).await;
-    // Longer than anybody waits here.
-    let slow = Effect::Delay(Duration::from_mins(10));
+    // Longer than anybody waits here: a router gives up such a write after a while, says so, and tries again.
+    let slow = Effect::Delay(Duration::from_hours(1));
     let lease = |it: &Call| it.is_write() && it.is_on("leases.coordination.k8s.io");
     let fault = faults.add(Fault::new(lease, slow));
-    let since = Instant::now();
+    let given_up = || whole.router.said().matches("the Lease of this router cannot be written").count();
+    // The first change makes the router write its Lease.
     let leading = json!([{"service": "cart", "ports": [{"port": 80, "targetPort": 8080}]}]);
-    for (services, answer) in [(json!([]), BASELINE), (leading, GONE), (json!([]), BASELINE)] {
+    let turns = [(json!([]), BASELINE), (leading, GONE)];
+    let mut quick = 0;
+    for (services, answer) in turns.iter().cycle().take(8) {
+        let (waits, before) = (faults.acted(fault) > 0, given_up());
         let patch = Patch::Merge(json!({"status": {"services": services}}));
         whole.cluster.api().patch_status(NAME, &PatchParams::default(), &patch).await.unwrap();
         whole.until(Some(KEY), answer).await;
+        // A busy machine may need for a change as long as a write takes to be given up: that one proves nothing.
+        quick += usize::from(waits && given_up() == before);
+        if quick == 2 {
+            return;
+        }
     }
-    assert!(faults.acted(fault) > 0, "no Lease was written");
-    // After which a router gives up a write.
-    assert!(since.elapsed() < DEADLINE, "a table waited for a Lease: {:?}", since.elapsed());
+    panic!("tables came only after a write of a Lease was given up");
 }
 
 /// A token that was good, and is no longer: its account is gone.

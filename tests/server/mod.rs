@@ -6,7 +6,7 @@
 mod audit;
 mod real;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use embedded_kube::{
     auth,
@@ -14,7 +14,11 @@ use embedded_kube::{
     faults::Logged,
     request::User,
 };
-use kube::{Api, Client, api::ListParams};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -111,17 +115,38 @@ fn token(name: &str) -> String {
     format!("token-of-{name}")
 }
 
+/// How long something may take on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Waits until somebody may do this, by the word of the API server. A real one takes a rule a moment before it acts by it.
+pub(crate) async fn until_allowed(admin: &Client, user: &str, attributes: &ResourceAttributes) {
+    let reviews: Api<SubjectAccessReview> = Api::all(admin.clone());
+    let spec = SubjectAccessReviewSpec {
+        user: Some(user.to_owned()),
+        resource_attributes: Some(attributes.clone()),
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let begun = Instant::now();
+    loop {
+        let answer = reviews.create(&PostParams::default(), &review).await.unwrap().status;
+        if answer.as_ref().is_some_and(|it| it.allowed) {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{user} may not {attributes:?}: {answer:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 /// Waits until a kind is served to this client. A real API server says that a kind is established, and takes a rule, a moment before
 /// it acts by it.
 pub(crate) async fn until_served<K>(api: &Api<K>)
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
-    for _ in 0..600 {
-        if api.list(&ListParams::default()).await.is_ok() {
-            return;
-        }
+    let begun = Instant::now();
+    while let Err(error) = api.list(&ListParams::default()).await {
+        assert!(begun.elapsed() < PATIENCE, "{} is not served: {error}", std::any::type_name::<K>());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    api.list(&ListParams::default()).await.unwrap();
 }
