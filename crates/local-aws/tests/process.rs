@@ -2,14 +2,16 @@
 
 use std::process::Stdio;
 
-use crate::common::{PATIENCE, config, gone, kill, python, runs, start, until};
+use crate::common::{PATIENCE, config, gone, kill, python, runs, start, start_with, until};
 use local_aws::{Config, LocalAws};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_leaves_no_process_and_no_listener() {
-    let (aws, client) = start().await;
+    // Where no other test takes the port that becomes free.
+    let listen = "127.0.0.2:0".parse().unwrap();
+    let (aws, client) = start_with(Config { listen, ..config() }).await;
     let moto = client.health().await["moto"]["pid"].as_u64().unwrap();
     assert!(runs(moto));
     let address = aws.address();

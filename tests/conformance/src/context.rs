@@ -12,7 +12,7 @@ use crate::{Answer, Patch, Req, Shell, Watch, exec::Kubectl, subject::Subject};
 pub type Transcript = Map<String, Value>;
 
 /// How long a condition may take to come true: controllers of the real server retry after five seconds at times.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The world of one case.
 pub struct Context {

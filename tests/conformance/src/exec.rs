@@ -3,7 +3,6 @@
 use std::{
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
@@ -12,6 +11,8 @@ use tokio::{
     io::AsyncWriteExt as _,
     process::{Child, Command},
 };
+
+use crate::context::PATIENCE;
 
 /// What a command printed and how it ended.
 #[derive(Debug, Clone)]
@@ -87,9 +88,9 @@ impl Kubectl {
             // A command that ends without reading its input closes the pipe; its answer says why.
             let _ = pipe.write_all(stdin.unwrap_or_default().as_bytes()).await;
         }
-        let output = tokio::time::timeout(Duration::from_mins(1), child.wait_with_output())
+        let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
             .await
-            .with_context(|| format!("kubectl {} did not end within a minute", arguments.join(" ")))??;
+            .with_context(|| format!("kubectl {} did not end", arguments.join(" ")))??;
         Ok(Shell {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

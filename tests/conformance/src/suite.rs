@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The longest that a case may take.
-const LIMIT: Duration = Duration::from_mins(2);
+const LIMIT: Duration = Duration::from_mins(5);
 
 /// What a case returns.
 pub type Outcome = Result<()>;

@@ -1,14 +1,11 @@
 //! A watch as it comes over the wire: one JSON document a line.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, bail};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// How long an event that is due may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::context::PATIENCE;
 
 /// An open watch.
 pub struct Watch {

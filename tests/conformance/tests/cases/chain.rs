@@ -3,7 +3,7 @@
 use conformance::{Answer, Case, Context, Outcome, Patch, Req, cases};
 use serde_json::{Value, json};
 
-use super::{DEPLOYMENTS, PODS, deployment};
+use super::{DEPLOYMENTS, PODS, collected, deployment, no_replicas};
 
 const REPLICASETS: &str = "/apis/apps/v1/namespaces/{ns}/replicasets";
 const SERVICES: &str = "/api/v1/namespaces/{ns}/services";
@@ -218,7 +218,7 @@ async fn deletion_in_the_foreground_takes_all(c: &mut Context) -> Outcome {
 async fn deletion_can_leave_the_pods(c: &mut Context) -> Outcome {
     c.make(DEPLOYMENTS, deployment("d", 1)).await?;
     pods(c, 1).await?;
-    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    collected(c, REPLICASETS, no_replicas()).await?;
     c.must(Req::delete_with(format!("{DEPLOYMENTS}/d"), json!({ "propagationPolicy": "Orphan" }))).await?;
     c.until_gone(&format!("{DEPLOYMENTS}/d")).await?;
     let sets = c.must(Req::get(REPLICASETS)).await?;

@@ -206,7 +206,7 @@ async fn a_custom_group_aggregated(c: &mut Context) -> Outcome {
     named().serve(c).await?;
     let group = c.fill("{id}.example.com");
     let mut found = Value::Null;
-    for _ in 0..300 {
+    for _ in 0..1200 {
         let answer = c.must(Req::get("/apis").header("accept", AGGREGATED)).await?;
         let items = answer.at("/items").as_array().cloned().unwrap_or_default();
         if let Some(item) = items.into_iter().find(|item| item["metadata"]["name"] == group.as_str()) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conformance::{Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, cases};
 use serde_json::{Value, json};
 
-use super::{CM, SECRETS, cm, w};
+use super::{CM, SECRETS, cm, collected, w};
 
 pub(crate) fn cases() -> Vec<Case> {
     cases!["gc":
@@ -109,7 +109,7 @@ async fn orphan_takes_the_references_off(c: &mut Context) -> Outcome {
     c.make(SECRETS, owned("one", vec![reference(&owner, true)])).await?;
     c.make(SECRETS, owned("two", vec![reference(&other, false), reference(&owner, true)])).await?;
     // The collector must have seen the dependents, or it finds none to set free.
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    collected(c, SECRETS, json!({})).await?;
     c.must(Req::delete_with(format!("{CM}/owner"), json!({ "propagationPolicy": "Orphan" }))).await?;
     c.until_gone(&format!("{CM}/owner")).await?;
     c.get("one", &format!("{SECRETS}/one")).await?;
@@ -182,7 +182,7 @@ async fn a_custom_owner_of_a_built_in(c: &mut Context) -> Outcome {
     c.make(SECRETS, owned("s", vec![reference(&owner, true)])).await?;
     c.must(Req::delete_with(format!("{WIDGETS}/w"), json!({ "propagationPolicy": "Background" }))).await?;
     // The real collector learns of new kinds every half minute.
-    c.until_within(Duration::from_secs(100), &format!("{SECRETS}/s"), |answer| answer.code == 404).await?;
+    c.until_within(Duration::from_mins(4), &format!("{SECRETS}/s"), |answer| answer.code == 404).await?;
     c.saw("the dependent", "gone");
     Ok(())
 }

@@ -98,7 +98,7 @@ async fn get_watches(c: &mut Context) -> Outcome {
     let mut lines = BufReader::new(stdout).lines();
     let mut seen: Vec<Value> = Vec::new();
     for step in 0..5 {
-        let line = tokio::time::timeout(std::time::Duration::from_secs(20), lines.next_line()).await??;
+        let line = tokio::time::timeout(std::time::Duration::from_mins(2), lines.next_line()).await??;
         seen.push(json!(line));
         match step {
             // After the two that are there.
@@ -244,9 +244,9 @@ async fn wait_for_a_condition(c: &mut Context) -> Outcome {
     c.make(WIDGETS, w(json!({ "metadata": { "name": "w" } }))).await?;
     let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     c.must(Req::patch(Patch::Merge, format!("{WIDGETS}/w/status"), status)).await?;
-    c.shell(&["wait", "--for=condition=Ready", "widgets.{id}.example.com/w", "--timeout=5s"]).await?;
-    c.shell(&["wait", "--for=condition=Ready=false", "widgets.{id}.example.com/w", "--timeout=1s"]).await?;
-    c.shell(&["wait", "--for=condition=Ready", "cm/none", "--timeout=1s"]).await?;
+    c.shell(&["wait", "--for=condition=Ready", "widgets.{id}.example.com/w", "--timeout=60s"]).await?;
+    c.shell(&["wait", "--for=condition=Ready=false", "widgets.{id}.example.com/w", "--timeout=5s"]).await?;
+    c.shell(&["wait", "--for=condition=Ready", "cm/none", "--timeout=60s"]).await?;
     Ok(())
 }
 
@@ -255,12 +255,20 @@ async fn wait_for_deletion(c: &mut Context) -> Outcome {
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     c.make(CM, held).await?;
     c.must(Req::delete(format!("{CM}/a"))).await?;
-    let child = c.start_kubectl(&["wait", "--for=delete", "cm/a", "--timeout=20s"])?;
-    // It says something only if it has seen the object before it went.
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    let mut child = c.start_kubectl(&["wait", "--for=delete", "cm/a", "--timeout=120s", "-v=6"])?;
+    // It says something only if it has seen the object before it went. When it watches, it has.
+    let stderr = child.stderr.take().ok_or_else(|| anyhow::anyhow!("no stderr"))?;
+    let mut log = BufReader::new(stderr).lines();
+    while let Some(line) = log.next_line().await? {
+        if line.contains("watch=true") {
+            break;
+        }
+    }
+    let log = tokio::spawn(async move { while let Ok(Some(_)) = log.next_line().await {} });
     c.must(Req::patch(Patch::Merge, format!("{CM}/a"), json!({ "metadata": { "finalizers": null } })))
         .await?;
     let output = child.wait_with_output().await?;
+    log.await?;
     c.saw(
         "kubectl wait --for=delete",
         json!([output.status.code(), String::from_utf8_lossy(&output.stdout)]),
@@ -270,8 +278,8 @@ async fn wait_for_deletion(c: &mut Context) -> Outcome {
 
 async fn wait_for_a_value(c: &mut Context) -> Outcome {
     c.make(CM, cm("a")).await?;
-    c.shell(&["wait", "--for=jsonpath={.data.k}=v", "cm/a", "--timeout=5s"]).await?;
-    c.shell(&["wait", "--for=create", "cm/a", "--timeout=5s"]).await?;
+    c.shell(&["wait", "--for=jsonpath={.data.k}=v", "cm/a", "--timeout=60s"]).await?;
+    c.shell(&["wait", "--for=create", "cm/a", "--timeout=60s"]).await?;
     Ok(())
 }
 

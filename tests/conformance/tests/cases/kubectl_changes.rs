@@ -4,7 +4,7 @@ use conformance::{Answer, Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, 
 use serde_json::{Value, json};
 
 use super::{
-    CM, DEPLOYMENTS, PODS, SECRETS, cm, deployment,
+    CM, DEPLOYMENTS, PODS, SECRETS, cm, collected, deployment,
     kubectl::{MANIFEST, discovered},
     w,
 };
@@ -178,7 +178,7 @@ async fn delete_cascades(c: &mut Context) -> Outcome {
     for (cascade, left) in [("foreground", 0), ("orphan", 1)] {
         c.make(DEPLOYMENTS, deployment(cascade, 0)).await?;
         c.until(replica_sets, sets(1)).await?;
-        tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+        collected(c, replica_sets, super::no_replicas()).await?;
         c.shell(&["delete", "deployment", cascade, &format!("--cascade={cascade}")]).await?;
         c.until(replica_sets, sets(left)).await?;
         c.saw(&format!("sets left by {cascade}"), left);

@@ -1,6 +1,6 @@
 //! The cases, a file for each area. They are written from what Kubernetes does.
 
-use conformance::Case;
+use conformance::{Case, Context, Outcome};
 use serde_json::{Value, json};
 
 mod apply;
@@ -98,4 +98,17 @@ pub(crate) fn w(mut object: Value) -> Value {
     object["apiVersion"] = json!("{id}.example.com/v1");
     object["kind"] = json!("Widget");
     object
+}
+
+/// What a `ReplicaSet` without pods is besides its name.
+pub(crate) fn no_replicas() -> Value {
+    json!({ "spec": deployment("last", 0)["spec"] })
+}
+
+/// Waits until the garbage collector has seen what a collection has: it deletes an object without an owner that came last.
+pub(crate) async fn collected(c: &Context, collection: &str, mut object: Value) -> Outcome {
+    let nobody = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "22222222-2222-4222-8222-222222222222" });
+    object["metadata"] = json!({ "name": "last", "ownerReferences": [nobody] });
+    c.make(collection, object).await?;
+    c.until_gone(&format!("{collection}/last")).await
 }

@@ -230,7 +230,7 @@ async fn a_timeout_ends_the_watch(c: &mut Context) -> Outcome {
     let events = watch.rest().await?;
     c.saw("events", briefly(&events));
     let took = started.elapsed().as_secs_f32();
-    c.saw("took about two seconds", (1.5..4.0).contains(&took));
+    c.saw("did not end before its time", took >= 1.5);
     c.get("a timeout that is none", &format!("{CM}?watch=true&timeoutSeconds=soon")).await?;
     Ok(())
 }
