@@ -2,7 +2,7 @@
 
 mod ground;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_config::timeout::TimeoutConfig;
 use kube::api::{Api, ListParams};
@@ -88,13 +88,14 @@ async fn a_refusal_tells_whether_it_passes() {
         ground.forget_faults().await;
     }
 
-    // One of the deadlines, in short.
+    // One of the deadlines, in short. No answer comes before the test is over.
     let deadlines = TimeoutConfig::builder().operation_timeout(Duration::from_millis(300)).build();
     let eks = Eks::new(&sdk.to_builder().timeout_config(deadlines).build());
-    ground.admin("faults", &json!({ "operation": "DescribeCluster", "times": 0, "delay_ms": 60_000 })).await;
-    let begun = Instant::now();
+    ground
+        .admin("faults", &json!({ "operation": "DescribeCluster", "times": 0, "delay_ms": 3_600_000 }))
+        .await;
     let error = eks.cluster("shop").await.unwrap_err();
-    assert!(error.is_transient() && begun.elapsed() < Duration::from_secs(10), "{error}");
+    assert!(error.is_transient(), "{error}");
     let deadlines = sdk.timeout_config().unwrap();
     assert_eq!(deadlines.operation_attempt_timeout(), Some(Duration::from_secs(10)));
     assert_eq!(deadlines.operation_timeout(), Some(Duration::from_secs(30)));

@@ -1,8 +1,11 @@
 //! For tests: an API server in this process with our kinds in it, the real controllers, and a hand that plays all others.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use embedded_kube::{auth, cluster::EmbeddedKube};
+use embedded_kube::{auth, cluster::EmbeddedKube, faults::Logged};
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -12,6 +15,7 @@ use kube::{
     core::GroupVersionKind,
 };
 use serde_json::{Value, json};
+use terraform_driver::clock;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -28,6 +32,10 @@ use crate::{
 pub(super) const AGENT: &str = "capt-controllers";
 /// Where everything is.
 pub(super) const HOME: &str = "team";
+
+/// How long something may take on a busy machine. Shorter than the ten minutes after which controllers look at everything
+/// again: what only that finds is not found in time.
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
@@ -76,7 +84,7 @@ impl Rig {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };
-            tokio::time::timeout(Duration::from_secs(20), served).await.unwrap();
+            tokio::time::timeout(PATIENCE, served).await.unwrap();
         }
     }
 
@@ -171,53 +179,78 @@ impl Rig {
 
     /// Waits until an object is like this.
     pub(super) async fn until(&self, kind: &str, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let mut last = None;
-        for _ in 0..1000 {
-            last = self.get(kind, name).await;
-            if let Some(found) = last.as_ref().filter(|found| is_so(found)) {
-                return found.clone();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("{kind} {name} did not become so: {last:#?}");
+        let what = format!("{kind} {name} did not become so");
+        self.seen(&what, || self.get(kind, name), |it| it.clone().filter(|it| is_so(it))).await
     }
 
     /// Waits until an object is gone.
     pub(super) async fn until_gone(&self, kind: &str, name: &str) {
-        let mut last = None;
-        for _ in 0..1000 {
-            last = self.get(kind, name).await;
-            if last.is_none() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("{kind} {name} is still there: {last:#?}");
+        let what = format!("{kind} {name} is still there");
+        self.seen(&what, || self.get(kind, name), |it| it.is_none().then_some(())).await;
     }
 
     /// Waits until events with these reasons were told: that happens after the status was written.
     pub(super) async fn until_told(&self, reasons: &[&str]) {
-        let mut told = Vec::new();
-        for _ in 0..1000 {
-            let events = self.api("Event").list(&ListParams::default()).await.unwrap();
-            told = events.iter().filter_map(|it| it.data["reason"].as_str().map(str::to_owned)).collect();
-            if reasons.iter().all(|reason| told.iter().any(|it| it == reason)) {
-                return;
+        let told = |all: &Vec<String>| reasons.iter().all(|it| all.iter().any(|one| one == it)).then_some(());
+        self.seen(&format!("{reasons:?} were not told"), || self.reasons(), told).await;
+    }
+
+    async fn reasons(&self) -> Vec<String> {
+        let events = self.api("Event").list(&ListParams::default()).await.unwrap();
+        events.iter().filter_map(|it| it.data["reason"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Looks until something is seen. Otherwise shows what was seen last, what was told, and what the controllers asked for.
+    async fn seen<T: std::fmt::Debug, S, F: Future<Output = T>>(
+        &self,
+        what: &str,
+        look: impl Fn() -> F,
+        is_seen: impl Fn(&T) -> Option<S>,
+    ) -> S {
+        let begun = Instant::now();
+        loop {
+            let found = look().await;
+            if let Some(seen) = is_seen(&found) {
+                return seen;
+            }
+            if begun.elapsed() > PATIENCE {
+                let asked = self.server.requests().matching(|it| it.agent.starts_with(AGENT));
+                let last = &asked[asked.len().saturating_sub(40)..];
+                panic!("{what}: {found:#?}\nevents: {:?}\nrequests: {last:#?}", self.reasons().await);
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("{reasons:?} were not told: {told:?}");
+    }
+
+    /// Lets the controllers look at what belongs to a Cluster, and waits until they have.
+    pub(super) async fn look_by_cluster(&self, name: &str) {
+        self.look_by("Cluster", ("clusters", name)).await;
+    }
+
+    /// Lets the controllers look at whatever depends on an object that each look reads, and waits until they have: a change
+    /// that means nothing leads to a look, and a look begins when the one before it is over.
+    pub(super) async fn look_by(&self, kind: &str, (plural, name): (&str, &str)) {
+        let is = |it: &Logged| it.agent == AGENT && it.resource == plural && it.name == name;
+        let looks = || self.server.requests().matching(is).len();
+        for _ in 0..2 {
+            let before = looks();
+            let now = clock::now().to_string();
+            self.merge(kind, name, json!({"metadata": {"annotations": {"looked-at": now}}})).await;
+            let what = format!("nobody looks at the {kind} {name}");
+            self.seen(&what, async || looks(), |it| (*it > before).then_some(())).await;
+        }
     }
 
     /// Waits until the controllers have had nothing to write for a while.
     pub(super) async fn settle(&self) {
         // A busy machine may be silent for a moment in the middle of its work.
-        let (mut before, mut quiet) = (usize::MAX, 0);
-        while quiet < 4 {
+        let (begun, mut before, mut quiet) = (Instant::now(), usize::MAX, 0);
+        while quiet < 5 {
+            assert!(begun.elapsed() < PATIENCE, "the controllers go on writing");
             let writes = self.server.requests().writes_by(AGENT).len();
             quiet = if writes == before { quiet + 1 } else { 0 };
             before = writes;
-            tokio::time::sleep(Duration::from_millis(250)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }

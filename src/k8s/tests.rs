@@ -23,6 +23,9 @@ use super::Kube;
 /// How our requests are known in the log.
 pub(super) const AGENT: &str = "capt/test";
 
+/// How long something may take on a busy machine.
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
+
 /// A cluster, and our way to it.
 pub(super) struct World {
     pub(super) server: EmbeddedKube,
@@ -33,7 +36,7 @@ impl World {
     pub(super) async fn start() -> Self {
         let server = EmbeddedKube::builder().in_memory().start().await.unwrap();
         // A busy machine is not what is tested.
-        let kube = Kube::new(server.client_of(auth::admin(), AGENT)).with_deadline(Duration::from_mins(2));
+        let kube = Kube::new(server.client_of(auth::admin(), AGENT)).with_deadline(PATIENCE);
         let world = Self { server, kube };
         world.make::<Namespace>(serde_json::json!({"metadata": {"name": "shop"}})).await;
         world
@@ -75,8 +78,7 @@ impl World {
     where
         F: Future<Output = Option<T>>,
     {
-        let patience = Duration::from_mins(1);
-        let seen = tokio::time::timeout(patience, async {
+        let seen = tokio::time::timeout(PATIENCE, async {
             loop {
                 if let Some(seen) = look().await {
                     return seen;
@@ -84,7 +86,10 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        seen.await.expect("it did not happen in time")
+        seen.await.unwrap_or_else(|_| {
+            let all = self.server.requests().all();
+            panic!("it did not happen; the last requests: {:#?}", &all[all.len().saturating_sub(40)..])
+        })
     }
 }
 

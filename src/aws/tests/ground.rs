@@ -153,13 +153,13 @@ impl Ground {
         let ask = aws_sdk_eks::Client::new(&sdk).create_cluster().name(name).role_arn(&self.role);
         ask.resources_vpc_config(vpc.build()).access_config(access.build()).send().await.unwrap();
         let eks = Eks::new(&sdk);
-        for _ in 0..200 {
+        for _ in 0..2400 {
             if eks.cluster(name).await.unwrap().is_some_and(|cluster| cluster.status == "ACTIVE") {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{name} is not active in ten seconds");
+        panic!("{name} is not active: {:?}", eks.cluster(name).await);
     }
 
     pub(super) async fn profile(&self, sdk: &SdkConfig, cluster: &str, name: &str) {

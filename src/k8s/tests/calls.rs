@@ -1,6 +1,6 @@
 use std::{
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use embedded_kube::faults::{Call, Effect, Fault, Logged};
@@ -31,17 +31,18 @@ fn is_ours(call: &Call) -> bool {
 async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
     let world = World::start().await;
     let notes = Arc::new(Notes::default());
-    let kube = world.kube.clone().with_deadline(Duration::from_millis(200)).with_tally(notes.clone());
+    let kube = world.kube.clone().with_tally(notes.clone());
     assert!(kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap().is_none());
     assert!(kube.get_metadata::<Namespace>(None, "shop").await.unwrap().is_some());
     let bad = serde_json::from_value::<ConfigMap>(config("Not a name")).unwrap();
     assert_eq!(kube.create(&bad).await.unwrap_err().class(), Class::Invalid);
 
     let slow = |call: &Call| is_ours(call) && call.is_write();
-    world.server.faults().add(Fault::new(slow, Effect::Delay(Duration::from_secs(30))));
-    let began = Instant::now();
-    let error = kube.create(&serde_json::from_value::<ConfigMap>(config("cart")).unwrap()).await.unwrap_err();
-    assert!(began.elapsed() < Duration::from_secs(10));
+    // Longer than any test lasts: what ends, ends without an answer.
+    world.server.faults().add(Fault::new(slow, Effect::Delay(Duration::from_hours(1))));
+    let hasty = kube.with_deadline(Duration::from_millis(200));
+    let error =
+        hasty.create(&serde_json::from_value::<ConfigMap>(config("cart")).unwrap()).await.unwrap_err();
     assert_eq!((error.class(), error.category()), (Class::Transient, "TimedOut"));
     assert_eq!(error.to_string(), "no answer to create ConfigMap shop/cart within 0.2 s");
     assert_eq!(
@@ -68,15 +69,18 @@ async fn a_busy_server_is_asked_again_but_not_for_ever() {
     assert!(world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap().is_none());
     assert_eq!(asked(), 3);
 
-    world.server.faults().add(Fault::throttle(is_ours, 3600));
+    let busy = world.server.faults().add(Fault::throttle(is_ours, 3600));
     let kube = world.kube.clone().with_deadline(Duration::from_millis(300));
     let error = kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
-    assert_eq!((error.class(), asked()), (Class::Transient, 1), "{error}");
+    assert_eq!(error.class(), Class::Transient, "{error}");
+    // A busy machine may let the deadline pass before the server hears of it.
+    let heard = world.server.faults().remove(busy);
+    assert!(heard <= 1, "it was asked {heard} times");
 
-    world.server.faults().clear();
-    world.server.faults().add(Fault::fail(is_ours, 500));
+    let failing = world.server.faults().add(Fault::fail(is_ours, 500));
     let error = world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
-    assert_eq!((error.category(), asked()), ("Trouble", 1), "a server that failed may have done something");
+    let heard = world.server.faults().remove(failing);
+    assert_eq!((error.category(), heard), ("Trouble", 1), "a server that failed may have done something");
 }
 
 #[tokio::test]

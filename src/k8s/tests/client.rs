@@ -6,7 +6,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 
-use super::World;
+use super::{PATIENCE, World};
 use crate::{
     api::crds,
     k8s::{Kube, Where, connect},
@@ -22,11 +22,13 @@ async fn kinds_are_waited_for_and_those_that_never_come_are_named() {
     let missing = world.kube.established(&names, Duration::ZERO).await.unwrap();
     assert_eq!(missing, ours);
 
+    world.server.requests().clear();
     let later = async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Somebody waits for them already.
+        world.until(async || (!world.server.requests().all().is_empty()).then_some(())).await;
         world.kube.install_crds(&crds()).await.unwrap();
     };
-    let (missing, ()) = tokio::join!(world.kube.established(&names, Duration::from_secs(20)), later);
+    let (missing, ()) = tokio::join!(world.kube.established(&names, PATIENCE), later);
     assert_eq!(missing.unwrap(), Vec::<String>::new());
 
     names.insert(2, "widgets.example.com");

@@ -3,19 +3,39 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use embedded_kube::faults::Fault;
+use embedded_kube::{
+    auth,
+    faults::{Call, Fault, Logged},
+};
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::World;
+use super::{PATIENCE, World};
 use crate::k8s::{Candidate, Ended, Fence, Kube, lead, leader::LEASE};
 
 fn candidate(host: &str) -> Candidate {
     Candidate::new("shop", host).lasting(Duration::from_secs(10))
+}
+
+impl World {
+    /// The way of one of several candidates, by which its requests are known.
+    fn way_of(&self, host: &str) -> Kube {
+        Kube::new(self.server.client_of(auth::admin(), host)).with_deadline(PATIENCE)
+    }
+
+    /// Waits until a candidate has asked for the Lease once more.
+    async fn until_asked_by(&self, host: &str) {
+        let asked = || {
+            let is = |it: &Logged| it.agent == host && it.resource == "leases";
+            self.server.requests().matching(is).len()
+        };
+        let before = asked();
+        self.until(async || (asked() > before).then_some(())).await;
+    }
 }
 
 /// Leads until told to stop, and tells that it does.
@@ -44,14 +64,15 @@ async fn one_of_two_leads_and_the_other_follows_with_a_higher_number() {
     let leaders = Arc::new(AtomicUsize::new(0));
     let stops = [CancellationToken::new(), CancellationToken::new()];
     let start = |host, stop: &CancellationToken| {
-        tokio::spawn(candidacy(world.kube.clone(), host, stop.clone(), (told.clone(), Arc::clone(&leaders))))
+        tokio::spawn(candidacy(world.way_of(host), host, stop.clone(), (told.clone(), Arc::clone(&leaders))))
     };
     let tasks = [start("a", &stops[0]), start("b", &stops[1])];
     let (first, fence) = heard.recv().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(heard.try_recv().is_err());
-
     let (winner, loser) = if first == "a" { (0, 1) } else { (1, 0) };
+    // What the other one was answered before is known to it when it asks again.
+    world.until_asked_by(["a", "b"][loser]).await;
+    world.until_asked_by(["a", "b"][loser]).await;
+    assert!(heard.try_recv().is_err());
     stops[winner].cancel();
     let (second, higher) = heard.recv().await.unwrap();
     assert_ne!(first, second);
@@ -67,16 +88,27 @@ async fn one_of_two_leads_and_the_other_follows_with_a_higher_number() {
 #[tokio::test]
 async fn a_leader_that_cannot_renew_ends_before_the_next_may_lead() {
     let world = World::start().await;
-    let stop = CancellationToken::new();
-    let began = Instant::now();
-    let lease = Duration::from_secs(5);
-    let ended = lead(&world.kube, &candidate("a").lasting(lease), &stop, |_fence| async {
-        world.server.faults().add(Fault::fail(|call| call.is_on("leases.coordination.k8s.io"), 500));
-        std::future::pending::<()>().await;
-    })
-    .await;
-    assert_eq!(ended, Ended::Lost);
-    assert!(began.elapsed() < lease, "{:?}", began.elapsed());
+    let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
+    let lease = Duration::from_secs(3);
+    let (a, b) = (candidate("a").lasting(lease), candidate("b").lasting(lease));
+    let (way_of_a, way_of_b) = (world.way_of("a"), world.way_of("b"));
+    let leads = CancellationToken::new();
+    let first = async {
+        let ended = lead(&way_of_a, &a, &stop, |_fence| async {
+            let is_its = |call: &Call| call.agent == "a" && call.is_on("leases.coordination.k8s.io");
+            world.server.faults().add(Fault::fail(is_its, 500));
+            leads.cancel();
+            std::future::pending::<()>().await;
+        })
+        .await;
+        lost.cancel();
+        ended
+    };
+    let next = async {
+        leads.cancelled().await;
+        lead(&way_of_b, &b, &stop, |_fence| async { lost.is_cancelled() }).await
+    };
+    assert_eq!(tokio::join!(first, next), (Ended::Lost, Ended::Done(true)), "two led at once");
 }
 
 #[tokio::test]
@@ -86,10 +118,11 @@ async fn whoever_is_told_to_stop_while_waiting_never_leads() {
     let (a, b) = (candidate("a"), candidate("b"));
     let held = lead(&world.kube, &a, &stop, async |_fence| {
         let later = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            world.until_asked_by("b").await;
             wish.cancel();
         };
-        let waits = lead(&world.kube, &b, &wish, async |_fence| unreachable!("two lead"));
+        let way = world.way_of("b");
+        let waits = lead(&way, &b, &wish, async |_fence| unreachable!("two lead"));
         tokio::join!(waits, later).0
     });
     assert_eq!(held.await, Ended::Done(Ended::<()>::Stopped));

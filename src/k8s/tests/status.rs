@@ -15,7 +15,7 @@ fn status(name: &str) -> WorkspaceTemplateApplyStatus {
 async fn apply(world: &World) -> WorkspaceTemplateApply {
     world.kube.install_crds(&crds()).await.unwrap();
     let name = "workspacetemplateapplies.infrastructure.cluster.x-k8s.io";
-    let missing = world.kube.established(&[name], std::time::Duration::from_secs(20)).await.unwrap();
+    let missing = world.kube.established(&[name], super::PATIENCE).await.unwrap();
     assert_eq!(missing, Vec::<String>::new());
     let object = json!({"metadata": {"name": "vpc", "namespace": "shop"}, "spec": {"module": "vpc", "region": "eu-central-1"}});
     world.make(object).await

@@ -3,7 +3,7 @@
 mod trouble;
 
 use embedded_kube::faults::Fault;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, NamespaceCondition, Secret};
 use kube::ResourceExt;
 use serde_json::json;
 use terraform_driver::state::Version;
@@ -168,7 +168,14 @@ async fn neither_the_owner_nor_the_namespace_takes_a_state_before_it_is_released
 
     let shop: Namespace = scene.world.kube.get(None, "shop").await.unwrap().unwrap();
     scene.world.kube.delete(&shop, Removal::Background).await.unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let has_tried = async || {
+        let shop = scene.world.kube.get::<Namespace>(None, "shop").await.unwrap()?;
+        let conditions = shop.status?.conditions?;
+        let remains =
+            |it: &&NamespaceCondition| it.type_ == "NamespaceContentRemaining" && it.status == "True";
+        conditions.iter().find(remains).map(drop)
+    };
+    scene.world.until(has_tried).await;
     // A destroy goes on writing states.
     let empty = state("abc", 2, "");
     assert_eq!(scene.save(&only_state(empty.clone()), Fence(2)).await.unwrap(), Saved::Written);

@@ -1,6 +1,6 @@
 //! Processes that live and keep silent, and records of processes that do not live.
 
-use std::{collections::BTreeMap, net::TcpListener};
+use std::collections::BTreeMap;
 
 use terraform_driver::{
     exec::ProcessId,
@@ -11,13 +11,12 @@ use super::*;
 
 /// A data directory whose record names `process`, at an address where nobody answers.
 fn recorded(data: &Path, process: ProcessId) -> LocalAws {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let outer = Outer { env: BTreeMap::new(), cwd: data.to_owned(), exe: PathBuf::from("/nonexistent/capt") };
     let aws = LocalAws::of(&outer, data);
     private_dir(aws.place.dir()).unwrap();
     let server = Server {
         process,
-        endpoint: format!("http://{address}"),
+        endpoint: "http://127.0.0.1:1".to_owned(),
         instance: "one".to_owned(),
         started: terraform_driver::clock::now(),
     };
@@ -50,7 +49,7 @@ async fn a_silent_server_that_ends_while_it_is_asked_is_not_running() {
     let data = tempfile::tempdir().unwrap();
     let aws = recorded(data.path(), living());
     let record = aws.place.server();
-    let (found, ()) = tokio::join!(aws.heard_within(Duration::from_secs(20)), async {
+    let (found, ()) = tokio::join!(aws.heard_within(Duration::from_mins(2)), async {
         sleep(Duration::from_millis(300)).await;
         fs::remove_file(record).unwrap();
     });

@@ -79,9 +79,13 @@ async fn a_network_that_is_retained_outlives_its_object() {
     complete(&rig, json!({"region": "eu-central-1", "retainVpcOnDelete": true})).await;
     let before = rig.get(WTA, VPC).await.unwrap();
     assert_eq!(before["spec"]["retainWorkspaceOnDelete"], true);
+    // Something else that it owns, by which the collector is seen at work.
+    let net = rig.get("CAPTCluster", NET).await.unwrap();
+    let owner = json!({"apiVersion": net["apiVersion"], "kind": "CAPTCluster", "name": NET, "uid": net["metadata"]["uid"]});
+    rig.make("Secret", json!({"metadata": {"name": "owned", "ownerReferences": [owner]}})).await;
     rig.delete("CAPTCluster", NET).await;
     rig.until_gone("CAPTCluster", NET).await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    rig.until_gone("Secret", "owned").await;
     let kept = rig.get(WTA, VPC).await.expect("the workspace is gone, and the VPC with it");
     assert!(!is_going(&kept) && kept["metadata"].get("ownerReferences").is_none_or(|it| *it == json!([])));
     assert_eq!(

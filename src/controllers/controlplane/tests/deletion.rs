@@ -2,11 +2,14 @@
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use embedded_kube::cluster::{EmbeddedKube, Listen};
-use kube::api::{DeleteParams, PropagationPolicy};
+use kube::{
+    api::{DeleteParams, PropagationPolicy},
+    runtime::wait::await_condition,
+};
 use serde_json::{Value, json};
 
 use super::world::{CP, EKS, KIND, WTA, World, apply_of};
-use crate::controllers::rig::{message, said};
+use crate::controllers::rig::{PATIENCE, message, said};
 
 fn two_profiles() -> Value {
     let profile = |name: &str| json!({"name": name, "selectors": [{"namespace": name}]});
@@ -96,9 +99,9 @@ async fn balancers_of_routers_leave_before_anything_of_the_cluster_goes_whether_
 
     let found = world.until(|it| said(it, "Deleting").1 == "WaitingForLoadBalancersDeletion").await;
     assert!(message(&found, "Deleting").contains("default/edge"), "{}", message(&found, "Deleting"));
-    while services.get("edge").await.unwrap().metadata.deletion_timestamp.is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let is_going = |it: Option<&kube::api::DynamicObject>| it.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+    let going = await_condition(services.clone(), "edge", is_going);
+    tokio::time::timeout(PATIENCE, going).await.expect("the Service stays").unwrap();
     assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
     let free = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
     services.patch("edge", &kube::api::PatchParams::default(), &free).await.unwrap();
@@ -154,7 +157,7 @@ async fn what_clusterctl_moves_away_is_not_destroyed() {
     let moving = json!({"metadata": {"annotations": {"clusterctl.cluster.x-k8s.io/delete-for-move": ""}}});
     world.rig.merge(KIND, CP, moving).await;
     world.rig.delete(KIND, CP).await;
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    world.rig.settle().await;
     assert!(world.rig.get(KIND, CP).await.is_some(), "clusterctl takes the finalizer off itself");
     assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());
     assert!(world.orders.lock().unwrap().destroyed.is_empty());

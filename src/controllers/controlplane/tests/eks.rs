@@ -1,7 +1,5 @@
 //! EKS is asked and not only terraform; what it does not say is not made up.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::world::{CP, EKS, KIND, WTA, World, apply_of};
@@ -96,14 +94,12 @@ async fn an_upgrade_steps_one_minor_version_at_a_time_and_stays_available() {
     world.work();
     world.until_ready().await;
     world.rig.merge(KIND, CP, json!({"spec": {"version": "v1.34.2"}})).await;
-    let found = loop {
-        let found = world.rig.get(KIND, CP).await.unwrap();
-        assert_eq!(said(&found, "Available").0, "True");
-        if found["status"]["version"] == "v1.34.2" && found["status"]["phase"] == "Ready" {
-            break found;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let found = world
+        .until(|found| {
+            assert_eq!(said(found, "Available").0, "True");
+            found["status"]["version"] == "v1.34.2" && found["status"]["phase"] == "Ready"
+        })
+        .await;
     assert_eq!(world.orders.lock().unwrap().versions, ["1.31", "1.32", "1.33", "1.34"]);
     assert_eq!(found["status"]["versions"], json!([{"version": "v1.34.2"}]));
 

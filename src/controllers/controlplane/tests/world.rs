@@ -20,7 +20,7 @@ use crate::{
     controllers::{
         common::Settings,
         controlplane::{self, look::Cloud},
-        rig::{Rig, condition},
+        rig::{PATIENCE, Rig, condition},
     },
 };
 
@@ -166,13 +166,12 @@ impl World {
             self.cloud.eks.with(|world| world.asked.iter().filter(|it| it.starts_with("cluster ")).count())
         };
         let before = asked();
-        for _ in 0..500 {
-            if asked() >= before + 3 {
-                return;
+        let asking = async {
+            while asked() < before + 3 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("EKS is not asked any more");
+        };
+        tokio::time::timeout(PATIENCE, asking).await.expect("EKS is not asked any more");
     }
 }
 

@@ -1,14 +1,22 @@
 //! Killed, cut off, or not alone: at every write.
 
-use std::time::Duration;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use embedded_kube::{
     auth,
-    faults::{Call, Effect, Fault},
+    faults::{Effect, Fault},
 };
+use kube::client::Body;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::super::{Kube, tests::AGENT},
+    super::super::{
+        Kube,
+        tests::{AGENT, PATIENCE},
+    },
     *,
 };
 
@@ -87,28 +95,48 @@ async fn a_leader_of_the_past_writes_nothing() {
     assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 2);
 }
 
-/// Two leaders save at once. The old one is held up at its nth write until the new one has begun, and the new one is held up
-/// at its own nth write until the old one has gone on.
+/// A way to the API server that tells when its nth write is due, and waits with it until it may go on.
+fn held(inner: kube::Client, nth: u64, due: CancellationToken, go_on: CancellationToken) -> Kube {
+    let writes = Arc::new(AtomicU64::new(0));
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        let is_write = request.method() != http::Method::GET;
+        let is_it = is_write && writes.fetch_add(1, Ordering::SeqCst) + 1 == nth;
+        let (inner, due, go_on) = (inner.clone(), due.clone(), go_on.clone());
+        async move {
+            if is_it {
+                due.cancel();
+                go_on.cancelled().await;
+            }
+            inner.send(request).await
+        }
+    });
+    Kube::new(kube::Client::new(service, "default")).with_deadline(PATIENCE)
+}
+
+/// Two leaders save at once. The old one is held up at its nth write until the new one is at its own nth write, or done; that
+/// one goes on when the old one is done.
 async fn duel(old_waits_at: u64, new_waits_at: u64) {
     let round = format!("old waits at write {old_waits_at}, new at {new_waits_at}");
     let scene = Scene::start().await.with_small_pages();
     scene.save(&only_state(state("abc", 1, &noise(15_000, 1))), ONE).await.unwrap();
-    let faults = scene.world.server.faults();
-    let hold = |agent: &'static str, nth, millis| {
-        let picks = move |call: &Call| call.agent == agent && call.is_write();
-        faults.add(Fault::new(picks, Effect::Delay(Duration::from_millis(millis))).nth(nth))
-    };
-    let first = hold("late", old_waits_at, 300);
-    hold(AGENT, new_waits_at, 700);
-
-    let late = small_pages(Kube::new(scene.world.server.client_of(auth::admin(), "late")));
+    let way = |agent: &str| scene.world.server.client_of(auth::admin(), agent);
+    let [old_waits, new_waits, old_done] = [(); 3].map(|()| CancellationToken::new());
+    let late = small_pages(held(way("late"), old_waits_at, old_waits.clone(), new_waits.clone()));
+    let next = small_pages(held(way(AGENT), new_waits_at, new_waits.clone(), old_done.clone()));
     let theirs = only_state(state("abc", 3, &noise(15_000, 3)));
     let ours = only_state(state("abc", 2, &noise(15_000, 2)));
-    let new = async {
-        scene.world.until(async || (faults.acted(first) > 0).then_some(())).await;
-        scene.save(&ours, Fence(2)).await
+    let old = async {
+        let saved = late.save(&scene.home, &theirs, ONE).await;
+        old_done.cancel();
+        saved
     };
-    let (old, new) = tokio::join!(late.save(&scene.home, &theirs, ONE), new);
+    let new = async {
+        old_waits.cancelled().await;
+        let saved = next.save(&scene.home, &ours, Fence(2)).await;
+        new_waits.cancel();
+        saved
+    };
+    let (old, new) = tokio::join!(old, new);
     let loaded = scene.load().await.unwrap();
     assert!(!loaded.is_fallback, "{round}: the true copy is damaged");
     match old {
