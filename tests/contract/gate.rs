@@ -22,8 +22,8 @@ async fn is_refused(place: &Place, name: &str) {
     place.api::<CaptCluster>().patch(name, &PatchParams::default(), &edit).await.unwrap();
     let waits = |it: &CaptCluster| {
         let conditions = it.status.clone().unwrap_or_default().conditions;
-        let current = conditions.iter().filter(|of| of.observed_generation == it.metadata.generation);
-        current.into_iter().any(|it| it.type_ == "Ready" && it.reason == "WaitingForOwner")
+        let mut current = conditions.iter().filter(|of| of.observed_generation == it.metadata.generation);
+        current.any(|it| it.type_ == "Ready" && it.reason == "WaitingForOwner")
     };
     place.until(name, "waiting for an owner", waits).await;
 }

@@ -22,6 +22,9 @@ use terraform_driver::{
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+/// How long the tasks of an operator that is killed may take to end. Two operators at once would not be what a kill leaves.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// An operator on threads of its own, so that it can be killed with everything that it spawned.
 pub(crate) struct Running {
     stop: CancellationToken,
@@ -94,7 +97,7 @@ impl Running {
     /// Ends it as a kill would: nothing is tidied up.
     pub(crate) async fn abort(mut self) {
         let runtime = self.runtime.take().unwrap();
-        let ended = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(1)));
+        let ended = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE));
         ended.await.unwrap();
     }
 

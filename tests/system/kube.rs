@@ -7,6 +7,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use serde_json::Value;
+
 use super::capt::until;
 
 /// A running `capt kube`, killed when it goes out of sight.
@@ -50,17 +52,21 @@ impl Kube {
 }
 
 impl Kube {
-    /// `kubectl wait` gives up on objects that have no conditions yet, with any server, so it is asked again.
+    /// `kubectl wait` and the filters of jsonpath give up on a kind that has no conditions yet, so they are read here.
     fn until_established(&self) {
-        let path = "jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=='Established')].status} {end}";
         let files = fs::read_dir("crds").unwrap().flatten().map(|it| it.path());
         let ours = files.filter(|it| it.extension().is_some_and(|it| it == "yaml")).count();
         until("all kinds are established", || {
-            let seen = self.kubectl(&["get", "crds", "-o", path]);
-            let kinds: Vec<&str> = seen.split_whitespace().collect();
-            kinds.len() >= ours && kinds.iter().all(|kind| kind.ends_with("=True"))
+            let seen: Value = serde_json::from_str(&self.kubectl(&["get", "crds", "-o", "json"])).unwrap();
+            let kinds = seen["items"].as_array().unwrap();
+            kinds.len() >= ours && kinds.iter().all(is_established)
         });
     }
+}
+
+fn is_established(kind: &Value) -> bool {
+    let mut conditions = kind["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.any(|it| it["type"] == "Established" && it["status"] == "True")
 }
 
 impl Drop for Kube {
