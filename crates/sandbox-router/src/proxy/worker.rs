@@ -211,25 +211,30 @@ impl Queue {
     /// the service of before, and get it.
     fn hand_over(&self, open: &Open, to: Origin) {
         let before = open.origin.load_full();
+        self.serve_who_waits(&open.listener, &before);
+        open.origin.store(Arc::new(to));
+    }
+
+    /// Serves everybody who is in the queue of a listener already.
+    fn serve_who_waits(&self, listener: &TcpListener, origin: &Arc<Origin>) {
         loop {
             // Not by the runtime, which would have to be told first that somebody is there.
-            let accepted = SockRef::from(&*open.listener).accept().and_then(|(socket, peer)| {
+            let accepted = SockRef::from(listener).accept().and_then(|(socket, peer)| {
                 socket.set_nonblocking(true)?;
                 Ok((TcpStream::from_std(socket.into())?, peer.as_socket()))
             });
             match accepted {
-                Ok((stream, Some(peer))) => self.serve_when_there_is_room(stream, peer, Arc::clone(&before)),
+                Ok((stream, Some(peer))) => self.serve_when_there_is_room(stream, peer, Arc::clone(origin)),
                 Ok((_, None)) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Who went away while it waited says nothing of the others.
                 Err(error) if GONE.contains(&error.kind()) => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
-                    break;
+                    return;
                 }
             }
         }
-        open.origin.store(Arc::new(to));
     }
 
     fn serve_when_there_is_room(&self, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
@@ -260,17 +265,12 @@ async fn accept(
     origin: Arc<ArcSwap<Origin>>,
     stop: CancellationToken,
 ) {
-    let mut last_call = false;
     loop {
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
-            () = stop.cancelled(), if !last_call => {
-                // Who is in the queue already came in time.
-                last_call = true;
-                continue;
-            }
-            () = std::future::ready(()), if last_call => return,
+            // Who is in the queue already came in time.
+            () = stop.cancelled() => return queue.serve_who_waits(&listener, &origin.load_full()),
         };
         // Of the moment in which it was accepted, not of the one in which there is room.
         let origin = origin.load_full();
