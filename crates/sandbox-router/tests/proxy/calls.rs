@@ -247,7 +247,7 @@ impl Calls {
     /// A deadline is told, and a call that is given up ends at the server.
     pub(crate) async fn give_up(&self) {
         let mut request = keyed(Bytes::from("deadline"), self.baggage);
-        request.set_timeout(Duration::from_secs(45));
+        request.set_timeout(Duration::from_mins(5));
         let told = self.grpc().await.unary(request, path(), Raw).await.unwrap();
         assert!(!told.get_ref().is_empty(), "grpc-timeout did not arrive");
         // What ended before is told a moment later.

@@ -136,14 +136,15 @@ async fn f3_tables_are_swapped_under_load_and_nothing_fails() {
     finish(&on, callers, 500).await;
 }
 
+/// Routes that are gone are served for so long.
+async fn lingering(linger: Duration) -> Shop {
+    let settings = sandbox_router::proxy::Settings { linger, ..settings() };
+    Shop::with(Proxy::start(settings, Arc::new(sandbox_router::locals::NoLocals)).unwrap()).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_a_route_that_is_gone_is_served_until_callers_know() {
-    let proxy = Proxy::start(
-        sandbox_router::proxy::Settings { linger: Duration::from_secs(3), ..settings() },
-        Arc::new(sandbox_router::locals::NoLocals),
-    )
-    .unwrap();
-    let shop = Shop::with(proxy).await;
+    let shop = lingering(Duration::from_hours(1)).await;
     let mut kept = http1(shop.port.address()).await;
     assert_eq!(kept.send_request(get("/", &[])).await.unwrap().status(), 200);
     shop.proxy.apply(table([])).await;
@@ -152,6 +153,9 @@ async fn f3_a_route_that_is_gone_is_served_until_callers_know() {
     let (status, headers, _) = whole(kept.send_request(get("/", &[])).await.unwrap()).await;
     assert_eq!((status.as_u16(), headers["connection"].to_str().unwrap()), (200, "close"));
     assert_eq!(ask(shop.port.address(), get("/", &[])).await.0.as_u16(), 200);
+    // And not for ever.
+    let shop = lingering(Duration::from_millis(100)).await;
+    shop.proxy.apply(table([])).await;
     super::support::eventually("the listener is closed", || async {
         TcpStream::connect(shop.port.address()).await.is_err()
     })
@@ -206,6 +210,8 @@ async fn a_port_that_changes_hands_all_the_time_loses_no_caller() {
 struct Balancer {
     address: SocketAddr,
     routers: Arc<Mutex<Vec<SocketAddr>>>,
+    /// Connections that go to a router and are not there yet.
+    under_way: Arc<AtomicUsize>,
 }
 
 impl Balancer {
@@ -213,25 +219,36 @@ impl Balancer {
         let listener = TcpListener::bind(loopback()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let routers = Arc::<Mutex<Vec<SocketAddr>>>::default();
-        let known = Arc::clone(&routers);
+        let under_way = Arc::<AtomicUsize>::default();
+        let (known, going) = (Arc::clone(&routers), Arc::clone(&under_way));
         tokio::spawn(async move {
             let mut turn = 0;
             while let Ok((mut stream, _)) = listener.accept().await {
                 turn += 1;
                 let to = {
                     let all = known.lock().unwrap();
+                    going.fetch_add(1, Ordering::SeqCst);
                     all[turn % all.len()]
                 };
+                let going = Arc::clone(&going);
                 tokio::spawn(async move {
                     let mut router =
                         TcpStream::connect(to).await.expect("a router that is ready takes connections");
+                    going.fetch_sub(1, Ordering::SeqCst);
                     router.set_nodelay(true).unwrap();
                     stream.set_nodelay(true).unwrap();
                     let _ = copy_bidirectional(&mut stream, &mut router).await;
                 });
             }
         });
-        Self { address, routers }
+        Self { address, routers, under_way }
+    }
+
+    /// From now on nobody is sent anywhere else.
+    async fn send_to(&self, routers: Vec<SocketAddr>) {
+        *self.routers.lock().unwrap() = routers;
+        let none = || async { self.under_way.load(Ordering::SeqCst) == 0 };
+        super::support::eventually("nobody is under way to a router", none).await;
     }
 }
 
@@ -254,17 +271,17 @@ async fn f3_routers_are_restarted_under_load_and_nothing_fails() {
     let mut restarts = 0;
     while on.goes_on(end, 300) || restarts < 3 {
         let (old, port) = routers.remove(0);
-        // It says that it is not ready; who balances learns of it a while later; then it stops.
+        // It says that it is not ready; who balances learns of it; then it stops.
         old.retire();
         let readiness = ask(old.admin().unwrap(), get("/readyz", &[])).await;
         assert_eq!(readiness.0.as_u16(), 503);
-        *balancer.routers.lock().unwrap() = ready(&routers);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        balancer.send_to(ready(&routers)).await;
         old.stop().await;
         drop(port);
         routers.push(router(pod.address).await);
-        *balancer.routers.lock().unwrap() = ready(&routers);
+        balancer.send_to(ready(&routers)).await;
         restarts += 1;
+        // So that there is load on both for a while.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     finish(&on, callers, 300).await;

@@ -2,8 +2,11 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use sandbox_router::{
@@ -16,15 +19,17 @@ use tokio::{
 };
 
 use super::support::{
-    PATIENCE, Pod, Reserved, Shop, cart, eventually, fork, get, http2, key, proxy, settings, table, whole,
+    PATIENCE, Pod, Reserved, Shop, cart, eventually, fork, get, http2, key, proxy, settings, table,
+    unless_idle, whole,
 };
 
-/// Settings, then nothing until somebody asks: what every server of HTTP/2 does.
-async fn grpc_server(name: &'static str) -> SocketAddr {
+/// Settings, then nothing until somebody asks: what every server of HTTP/2 does. Counts those who come.
+async fn grpc_server(name: &'static str, came: &Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let (address, came) = (listener.local_addr().unwrap(), Arc::clone(came));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
+            came.fetch_add(1, Ordering::SeqCst);
             tokio::spawn(async move {
                 // One that only asks who speaks first goes away again.
                 let Ok(mut connection) = h2::server::handshake(stream).await else { return };
@@ -41,12 +46,15 @@ async fn grpc_server(name: &'static str) -> SocketAddr {
 #[tokio::test(flavor = "multi_thread")]
 async fn f1_a_caller_that_hesitates_before_a_server_of_http2_still_reaches_the_fork() {
     let (proxy, port) = (proxy(), Reserved::new());
-    let mut route = cart(port.port, &[grpc_server("baseline").await]);
-    route.set(key("k1"), fork("pr-1", grpc_server("fork").await));
+    let asked = Arc::<AtomicUsize>::default();
+    let mut route = cart(port.port, &[grpc_server("baseline", &asked).await]);
+    route.set(key("k1"), fork("pr-1", grpc_server("fork", &asked).await));
     proxy.apply(table([route])).await;
     let stream = TcpStream::connect(port.address()).await.unwrap();
-    // Long after the router has asked the service whether it speaks first.
-    tokio::time::sleep(settings().limits.silence * 5).await;
+    let is_asked = || async { asked.load(Ordering::SeqCst) > 0 };
+    eventually("the router asks the service whether it speaks first", is_asked).await;
+    // Nothing tells that the router has heard the answer; on a slow machine it may not have.
+    tokio::time::sleep(settings().limits.silence).await;
     let (sender, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let mut sender = sender.ready().await.unwrap();
@@ -93,7 +101,7 @@ async fn f1_the_rest_of_a_body_that_was_answered_early_is_never_taken_for_a_requ
     while !answer.ends_with(b"\r\n\r\nno") {
         assert_ne!(caller.read_buf(&mut answer).await.unwrap(), 0);
     }
-    // Long after a connection between two requests would be parked.
+    // Long after a connection between two requests would be parked, of which nothing is seen from outside.
     tokio::time::sleep(Duration::from_millis(400)).await;
     // It may be closed by now, which is as good.
     let _closed = caller.write_all(rest.as_bytes()).await;
@@ -108,7 +116,8 @@ async fn f1_the_rest_of_a_body_that_was_answered_early_is_never_taken_for_a_requ
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_of_http2_that_asks_nothing_is_sent_away() {
-    let limits = Limits { idle: Duration::from_millis(300), ..settings().limits };
+    let idle = Duration::from_millis(300);
+    let limits = Limits { idle, ..settings().limits };
     let settings = Settings { limits, ..settings() };
     let shop = Shop::with(Proxy::start(settings, Arc::new(NoLocals)).unwrap()).await;
     let stream = TcpStream::connect(shop.port.address()).await.unwrap();
@@ -120,12 +129,20 @@ async fn a_caller_of_http2_that_asks_nothing_is_sent_away() {
     let ended = tokio::time::timeout(PATIENCE, served).await.expect("it is still connected");
     ended.unwrap().unwrap();
     // One that is used is not.
-    let mut used = http2(shop.port.address()).await;
-    for _ in 0..6 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let response = used.send_request(get("http://cart.shop/", &[])).await.unwrap();
-        assert_eq!(whole(response).await.0, 200);
-    }
+    unless_idle(idle, async || {
+        let (mut used, mut last) = (http2(shop.port.address()).await, Instant::now());
+        for _ in 0..6 {
+            tokio::time::sleep(idle / 3).await;
+            let sent = Instant::now();
+            let Ok(response) = used.send_request(get("http://cart.shop/", &[])).await else {
+                return Err(last.elapsed());
+            };
+            assert_eq!(whole(response).await.0, 200);
+            last = sent;
+        }
+        Ok(())
+    })
+    .await;
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,14 +1,19 @@
 //! HTTP/2 without TLS.
 
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{net::TcpStream, sync::Barrier};
+use tokio::{
+    net::TcpStream,
+    sync::{Barrier, Notify},
+};
 
-use super::support::{Pod, Reserved, Shop, cart, curl, eventually, get, http2, proxy, table, whole};
+use super::support::{
+    PATIENCE, Pod, Reserved, Shop, cart, curl, eventually, get, http2, proxy, table, whole,
+};
 
 const KEY: (&str, &str) = ("baggage", "sd-routing-key=k1");
 
@@ -86,13 +91,14 @@ where
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_a_reset_of_the_pod_reaches_the_caller_with_its_reason() {
+    static READ: Notify = Notify::const_new();
     let pod = scripted(|request, mut respond| async move {
         if request.uri().path() == "/at-once" {
             return respond.send_reset(h2::Reason::ENHANCE_YOUR_CALM);
         }
         let mut body = respond.send_response(http::Response::new(()), false).unwrap();
         body.send_data(Bytes::from_static(b"some"), false).unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        READ.notified().await;
         body.send_reset(h2::Reason::REFUSED_STREAM);
     })
     .await;
@@ -106,16 +112,18 @@ async fn f11_a_reset_of_the_pod_reaches_the_caller_with_its_reason() {
     let error = sender.send_request(h2_get("/at-once", &[])).await.unwrap_err();
     assert_eq!(reason(&error), h2::Reason::ENHANCE_YOUR_CALM);
     let response = sender.send_request(h2_get("/later", &[])).await.unwrap();
+    READ.notify_one();
     let error = response.into_body().collect().await.unwrap_err();
     assert_eq!(reason(&error), h2::Reason::REFUSED_STREAM);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_a_pod_gives_up_is_not_taken_for_complete() {
+    static READ: Notify = Notify::const_new();
     let pod = scripted(|_, mut respond| async move {
         let mut body = respond.send_response(http::Response::new(()), false).unwrap();
         body.send_data(Bytes::from_static(b"some"), false).unwrap();
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        READ.notified().await;
         body.send_reset(h2::Reason::CANCEL);
     })
     .await;
@@ -127,6 +135,7 @@ async fn an_answer_that_a_pod_gives_up_is_not_taken_for_complete() {
     let (answer, _) = sender.send_request(h2_get("/", &[]).map(|_| ()), true).unwrap();
     let mut body = answer.await.unwrap().into_body();
     assert_eq!(body.data().await.unwrap().unwrap(), "some");
+    READ.notify_one();
     let end = body.data().await.unwrap().unwrap_err();
     assert_eq!(end.reason(), Some(h2::Reason::CANCEL));
 }
@@ -151,9 +160,9 @@ async fn a_pod_that_answers_early_still_gets_the_whole_request() {
     let (answer, mut body) = sender.send_request(h2_get("/", &[]).map(|_| ()), false).unwrap();
     assert!(answer.await.unwrap().into_body().is_end_stream());
     body.send_data(Bytes::from_static(b"first"), false).unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    body.send_data(Bytes::from_static(b"last"), true).unwrap();
     let read = || READ.load(std::sync::atomic::Ordering::SeqCst);
+    eventually("the pod has read the first part", || async { read() == 5 }).await;
+    body.send_data(Bytes::from_static(b"last"), true).unwrap();
     eventually("the pod has read everything", || async { read() == 9 }).await;
 }
 
@@ -188,7 +197,7 @@ async fn requests_do_not_queue_before_a_pod_that_takes_one_on_each_connection() 
     let both = async {
         tokio::join!(sender.send_request(h2_get("/both", &[])), other.send_request(h2_get("/both", &[])))
     };
-    let (one, two) = tokio::time::timeout(Duration::from_secs(5), both).await.unwrap();
+    let (one, two) = tokio::time::timeout(PATIENCE, both).await.unwrap();
     assert_eq!((one.unwrap().status().as_u16(), two.unwrap().status().as_u16()), (200, 200));
 }
 
@@ -258,22 +267,17 @@ async fn extended_connect_is_not_offered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_was_replaced_is_connected_anew() {
-    let (proxy, port) = (proxy(), Reserved::new());
-    let first = Pod::start("first").await;
-    let address = first.address;
+    let (proxy, port, pods) = (proxy(), Reserved::new(), Reserved::new());
+    let address = pods.address();
+    let first = Pod::at("first", address).await;
     proxy.apply(table([cart(port.port, &[address])])).await;
     let mut sender = http2(port.address()).await;
     let answer = whole(sender.send_request(h2_get("/status?200", &[])).await.unwrap()).await;
     assert_eq!(answer.2, "first");
     drop(first);
-    let second = loop {
-        // The port is free again when the first one's task is gone.
-        if let Ok(listener) = std::net::TcpListener::bind(address) {
-            drop(listener);
-            break Pod::at("second", address).await;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    };
+    // The port is free again when the first one's task is gone.
+    eventually("the first pod is gone", || async { std::net::TcpListener::bind(address).is_ok() }).await;
+    let second = Pod::at("second", address).await;
     let sender = &sender;
     eventually("requests reach the second pod", || async move {
         let mut sender = sender.clone();

@@ -1,6 +1,6 @@
 //! What is not HTTP goes to the baseline as it is.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use sandbox_router::table::AppProtocol;
 use tokio::{
@@ -129,8 +129,10 @@ async fn a_protocol_that_nobody_knows_reaches_the_baseline() {
 async fn a_caller_of_http_that_hesitates_is_still_served_by_its_key() {
     let shop = Shop::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
-    // Longer than the silence after which a pod is asked whether it speaks first.
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    super::support::eventually("the pod is asked whether it speaks first", || async {
+        shop.baseline.connections.load(Ordering::SeqCst) > 0
+    })
+    .await;
     for part in [
         "G",
         "ET /status?200 HTTP/1.1\r\nho",
@@ -138,6 +140,7 @@ async fn a_caller_of_http_that_hesitates_is_still_served_by_its_key() {
         "connection: close\r\n\r\n",
     ] {
         stream.write_all(part.as_bytes()).await.unwrap();
+        // So that the parts arrive apart, which nobody could see.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let mut said = String::new();

@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// Longer than anything here takes, even on a machine that is busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// Bounds a hang, and nothing else: longer than anything here takes, even on a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Waits until something is so.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
@@ -37,6 +37,22 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: 
     while !is_so().await {
         assert!(Instant::now() < limit, "not within {PATIENCE:?}: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Does something on a connection that is closed when it is idle for too long. On a busy machine that may happen here too:
+/// `attempt` says for how long at most the connection was idle when it was closed, and then there is another attempt.
+pub(crate) async fn unless_idle<T>(
+    idle: Duration,
+    mut attempt: impl AsyncFnMut() -> Result<T, Duration>,
+) -> T {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        match attempt().await {
+            Ok(done) => return done,
+            Err(most) => assert!(most >= idle, "closed after {most:?} at most, and not after {idle:?}"),
+        }
+        assert!(Instant::now() < limit, "the machine is too slow for an idle time of {idle:?}");
     }
 }
 
@@ -164,7 +180,7 @@ pub(crate) fn settings() -> Settings {
         front: Some(loopback()),
         admin: Some(loopback()),
         workers: 2,
-        drain: Duration::from_secs(20),
+        drain: PATIENCE,
         limits: Limits { silence: Duration::from_millis(100), ..Limits::default() },
         ..Settings::default()
     }
@@ -250,7 +266,7 @@ pub(crate) async fn run(program: &str, arguments: &[&str]) -> Said {
 
 /// Runs curl, which must succeed.
 pub(crate) async fn curl(arguments: &[&str]) -> String {
-    let said = run("curl", &[&["-sS", "--max-time", "50", "--noproxy", "*"], arguments].concat()).await;
+    let said = run("curl", &[&["-sS", "--max-time", "150", "--noproxy", "*"], arguments].concat()).await;
     assert_eq!(said.code, Some(0), "curl {arguments:?}: {said:?}");
     said.out
 }

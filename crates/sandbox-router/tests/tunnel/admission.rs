@@ -1,6 +1,9 @@
 //! Who is let in, who is not, and who has to leave.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+};
 
 use rstest::rstest;
 use sandbox_router::tunnel::{
@@ -16,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     app::App,
-    rig::{PORT, People, Rig, Running, cart, quick},
+    rig::{PATIENCE, PORT, People, Rig, Running, cart, quick},
+    support::eventually,
 };
 
 #[rstest]
@@ -144,7 +148,9 @@ async fn nobody_is_thrown_out_because_nobody_can_be_asked() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let _agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
     rig.people.refuse("ann", Refused::Unknown("the API server is away".to_owned()));
-    tokio::time::sleep(rig.times.recheck * 4).await;
+    let before = rig.people.asked.load(Ordering::Relaxed);
+    let asked = || async { rig.people.asked.load(Ordering::Relaxed) > before + 3 };
+    eventually("somebody is asked again and again", asked).await;
     let view = rig.gateway.session(&cart()).unwrap();
     assert_eq!((view.phase, view.epoch), (Phase::Connected, 1));
 }
@@ -178,7 +184,7 @@ async fn what_is_no_agent_gets_an_answer_and_nothing_else() {
         let _hung_up = socket.write_all(words.as_bytes()).await;
         let mut answer = Vec::new();
         let read = socket.read_to_end(&mut answer);
-        let _reset = tokio::time::timeout(Duration::from_secs(30), read).await.expect("it holds the line");
+        let _reset = tokio::time::timeout(PATIENCE, read).await.expect("it holds the line");
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
@@ -234,5 +240,5 @@ async fn with_tls_the_gateway_is_known_by_its_certificate() {
     let answer = gateway.request(&cart(), PORT, super::rig::get("/big/4")).await.unwrap();
     assert_eq!(super::app::count(answer.into_body()).await, 4 * super::app::MIB);
     stop.cancel();
-    tokio::time::timeout(Duration::from_secs(30), running).await.expect("it does not end").unwrap();
+    tokio::time::timeout(PATIENCE, running).await.expect("it does not end").unwrap();
 }

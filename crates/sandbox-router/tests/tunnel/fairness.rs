@@ -19,6 +19,7 @@ use tokio::{
 use super::{
     app::{App, MIB, count, tcp_echo},
     rig::{PORT, Rig, cart, get, quick},
+    support::eventually,
 };
 
 /// How much is sent; a gibibyte is `TUNNEL_TRANSFER_MIB=1024` (`make soak-sandbox`).
@@ -150,16 +151,13 @@ async fn more_requests_than_a_machine_takes_are_told_to_come_again_and_not_kept_
     let mut hanging = JoinSet::new();
     for _ in 0..250 {
         let gateway = Arc::clone(&rig.gateway);
-        hanging.spawn(async move { gateway.request(&cart(), PORT, get("/hang/x")).await.map(drop) });
+        // Who has no turn within the short time of waiting, on a busy machine, asks again.
+        hanging.spawn(async move { while gateway.request(&cart(), PORT, get("/hang/x")).await.is_err() {} });
     }
-    while app.state.hanging.load(Ordering::SeqCst) < 250 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("all hang", || async { app.state.hanging.load(Ordering::SeqCst) == 250 }).await;
     let failure = rig.get("/hello/x").await.unwrap_err();
     assert_eq!((failure.clone(), failure.status().as_u16()), (Failure::Busy, 503));
     assert!(failure.retry_after().is_some());
     drop(hanging);
-    while rig.get("/hello/x").await.is_err() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually("there is room again", || async { rig.get("/hello/x").await.is_ok() }).await;
 }

@@ -77,6 +77,6 @@ async fn f15_as_much_both_ways_comes_to_its_end_over_a_line_that_holds_a_kilobyt
             done.unwrap();
         }
     };
-    tokio::time::timeout(Duration::from_mins(5), all).await.expect("both sides wait for each other");
+    tokio::time::timeout(super::rig::PATIENCE, all).await.expect("both sides wait for each other");
     assert_eq!(gateway.session(&cart()).unwrap().epoch, 1, "it took more than one connection");
 }

@@ -99,7 +99,7 @@ async fn f11_a_caller_who_goes_away_takes_the_request_along(#[case] protocol: &s
         answer = rig.get("/hang") => panic!("it answers {answer:?}"),
         () = hangs(1) => {}
     }
-    tokio::time::timeout(Duration::from_secs(30), hangs(0)).await.expect("the application still works on it");
+    tokio::time::timeout(super::rig::PATIENCE, hangs(0)).await.expect("the application still works on it");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -23,6 +23,8 @@ use sandbox_router::tunnel::{
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(crate) use super::support::PATIENCE;
+
 /// The port of the baseline's container in all tests.
 pub(crate) const PORT: u16 = 8080;
 
@@ -36,7 +38,7 @@ pub(crate) fn quick() -> Times {
         goodbye: Duration::from_secs(30),
         recheck: Duration::from_millis(200),
         // A request that should wait waits until a busy machine is done.
-        wait: Duration::from_secs(20),
+        wait: PATIENCE,
         retry_first: Duration::from_millis(20),
         retry_silent: Duration::from_millis(100),
         retry_last: Duration::from_millis(200),
@@ -61,8 +63,8 @@ pub(crate) struct People {
     grace: Mutex<Option<Duration>>,
     /// What the other gateways have told.
     pub(crate) told: Mutex<(u64, Option<Holder>)>,
-    /// How long an answer takes.
-    pub(crate) thinks: Mutex<Duration>,
+    /// Whether no answer comes yet.
+    pub(crate) thinks: watch::Sender<bool>,
     /// How often somebody was asked about.
     pub(crate) asked: AtomicUsize,
 }
@@ -97,7 +99,7 @@ impl Authority for People {
         workload: Workload,
     ) -> Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let (known, thinks) = (self.known.lock().unwrap(), *self.thinks.lock().unwrap());
+        let (known, mut thinks) = (self.known.lock().unwrap(), self.thinks.subscribe());
         let is_somebody = known.keys().any(|it| it.0 == token);
         let found = known.get(&(token, workload)).cloned();
         let unknown = if is_somebody {
@@ -106,7 +108,7 @@ impl Authority for People {
             Refused::Unauthenticated("unknown or expired".to_owned())
         };
         Box::pin(async move {
-            tokio::time::sleep(thinks).await;
+            let _done = thinks.wait_for(|thinks| !thinks).await;
             found.unwrap_or(Err(unknown))
         })
     }
@@ -167,8 +169,7 @@ impl Rig {
                 let _changed = tokio::time::timeout(Duration::from_millis(20), changes.changed()).await;
             }
         };
-        let limit = Duration::from_mins(1);
-        tokio::time::timeout(limit, so)
+        tokio::time::timeout(PATIENCE, so)
             .await
             .unwrap_or_else(|_| panic!("it did not become so: {:?}", self.gateway.session(&cart())))
     }
@@ -234,13 +235,14 @@ impl Running {
 
     /// Why it ended by itself.
     pub(crate) async fn end(&mut self) -> End {
-        let ended = tokio::time::timeout(Duration::from_mins(1), &mut self.task).await;
+        let ended = tokio::time::timeout(PATIENCE, &mut self.task).await;
         ended.expect("it goes on").unwrap().unwrap_err()
     }
 
     pub(crate) async fn until(&mut self, is_so: impl Fn(&View) -> bool) -> View {
-        let so = self.view.wait_for(|it| is_so(it));
-        tokio::time::timeout(Duration::from_mins(1), so).await.expect("it is not so").unwrap().clone()
+        let mut view = self.view.clone();
+        let so = tokio::time::timeout(PATIENCE, view.wait_for(|it| is_so(it))).await;
+        so.unwrap_or_else(|_| panic!("it did not become so: {:?}", self.view.borrow())).unwrap().clone()
     }
 }
 
