@@ -18,6 +18,9 @@ use kube::{
 };
 use serde_json::Value;
 
+/// Bounds a hang, and nothing else.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(2);
+
 /// An answer, read to its end.
 struct Answer {
     code: u16,

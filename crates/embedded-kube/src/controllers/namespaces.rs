@@ -232,3 +232,40 @@ impl Controller for Namespaces {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        object::Draft,
+        store::{Entry, Expect, Place, Settings},
+    };
+
+    /// A namespace is not looked at again only after the time that finalizers may take: what vanishes wakes it.
+    #[tokio::test]
+    async fn what_vanishes_from_a_namespace_that_goes_wakes_it_and_nothing_else_does() {
+        let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
+        let nobody = tower::service_fn(async |_: http::Request<kube::client::Body>| {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is asked"))
+        });
+        let api = Api::of(&kube::Client::new(nobody, "default"), "namespace-controller");
+        let namespaces = Namespaces::new(api, store.clone(), Arc::default());
+        let entry = async |key: &str, meta: Value| {
+            let draft = Draft::of(&json!({"metadata": meta})).unwrap();
+            store.write(key, Expect::Any, Some(draft)).await.unwrap();
+            store.get(key).unwrap()
+        };
+        let wake = |key: &str, now: Option<&Entry>| namespaces.wake(&Change { key, now, before: None });
+        let going = json!({"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let (going, other) =
+            (entry("/namespaces//a", going).await, entry("/configmaps/a/x", json!({"name": "x"})).await);
+        assert_eq!(wake("/configmaps/a/x", None), Vec::<String>::new(), "it does not go yet");
+        assert_eq!(wake("/namespaces//a", Some(&going)), ["a"]);
+        assert_eq!(wake("/configmaps/a/x", Some(&other)), Vec::<String>::new(), "it is still there");
+        assert_eq!(wake("/configmaps/a/x", None), ["a"]);
+        assert_eq!(wake("example.org/widgets/a/w", None), ["a"]);
+        assert_eq!(wake("/configmaps/b/x", None), Vec::<String>::new());
+        assert_eq!(wake("/namespaces//a", None), Vec::<String>::new());
+        assert_eq!(wake("/configmaps/a/x", None), Vec::<String>::new(), "it is gone");
+    }
+}

@@ -354,11 +354,10 @@ async fn a_watch_ends_when_its_definition_changes() {
     let Ok(Reply::Watch(mut events)) = server.handle(ask(&server, Verb::Watch, "foos", "")).await else {
         panic!("no watch")
     };
-    let wait = std::time::Duration::from_millis(50);
-    assert!(tokio::time::timeout(wait, events.next()).await.is_err(), "it waits");
+    assert!(futures::poll!(events.next()).is_pending(), "it waits");
     serve(1);
-    assert!(tokio::time::timeout(wait, events.next()).await.is_err(), "the schema is the same");
+    assert!(futures::poll!(events.next()).is_pending(), "the schema is the same");
     serve(9);
-    let end = tokio::time::timeout(std::time::Duration::from_secs(5), events.next()).await;
-    assert!(end.expect("in time").is_none());
+    let end = tokio::time::timeout(std::time::Duration::from_mins(2), events.next()).await;
+    assert!(end.expect("it ends").is_none());
 }

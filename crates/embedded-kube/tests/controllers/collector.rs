@@ -30,7 +30,7 @@ async fn a_foreground_owner_stays_until_the_dependents_that_block_it_are_gone() 
             held["metadata"].get("deletionTimestamp").map(drop)
         })
         .await;
-    cluster.a_while().await;
+    cluster.collected().await;
     let top = cluster.get(&map("top")).await.unwrap();
     assert_eq!(top["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     cluster.merge(&map("held"), json!({"metadata": {"finalizers": null}})).await;
@@ -119,7 +119,7 @@ async fn a_cluster_scoped_object_is_not_deleted_for_a_namespaced_owner() {
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "ownerReferences": [owner("ghost", "no-such-uid", false)]},
     });
     cluster.create("/api/v1/nodes", object).await;
-    cluster.a_while().await;
+    cluster.collected().await;
     assert!(cluster.get("/api/v1/nodes/n").await.is_some());
 }
 
@@ -133,7 +133,7 @@ async fn a_cluster_scoped_owner_has_dependents_everywhere() {
     let owner = [json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": node["metadata"]["uid"]})];
     cluster.config_map("default", "a", &owner).await;
     cluster.config_map("elsewhere", "b", &owner).await;
-    cluster.a_while().await;
+    cluster.collected().await;
     assert!(cluster.get(&map("a")).await.is_some());
     cluster.delete("/api/v1/nodes/n", "Background").await;
     cluster.until_gone(&map("a")).await;

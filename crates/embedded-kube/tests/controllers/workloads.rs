@@ -204,7 +204,14 @@ async fn a_set_replaces_lost_pods_and_takes_in_those_that_fit() {
     cluster.delete(&format!("{PODS}/orphan"), "Background").await;
     cluster.until_gone(&format!("{PODS}/orphan")).await;
     let pods = pods_are(&cluster, 2).await;
-    cluster.a_while().await;
+    // The controller has looked at the set once more.
+    let set = cluster.merge(&format!("{SETS}/solo"), json!({"spec": {"minReadySeconds": 1}})).await;
+    cluster
+        .until("the generation to be observed", async || {
+            let now = cluster.get(&format!("{SETS}/solo")).await.unwrap();
+            (now["status"]["observedGeneration"] == set["metadata"]["generation"]).then_some(())
+        })
+        .await;
     assert_eq!(cluster.items(PODS).await.len(), pods.len());
 }
 

@@ -81,7 +81,7 @@ async fn watches_break_on_request_and_new_ones_work() {
         maps(&client).create(&PostParams::default(), &object("seen")).await.unwrap();
         assert!(matches!(watch.try_next().await.unwrap(), Some(WatchEvent::Added(_))));
         kube.faults().break_watches();
-        let end = tokio::time::timeout(Duration::from_secs(5), watch.next()).await.unwrap();
+        let end = tokio::time::timeout(super::PATIENCE, watch.next()).await.unwrap();
         assert!(matches!(end, None | Some(Err(_))), "{end:?}");
         let mut again = watch_of(&client).await;
         assert!(matches!(again.try_next().await.unwrap(), Some(WatchEvent::Added(_))));

@@ -1,6 +1,6 @@
 //! Starting, stopping, starting again.
 
-use std::{os::unix::fs::PermissionsExt, time::Duration};
+use std::os::unix::fs::PermissionsExt;
 
 use embedded_kube::cluster::{EmbeddedKube, Listen, StartError};
 use futures::StreamExt;
@@ -11,7 +11,7 @@ use kube::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{MAPS, config_map, get, listening, memory, over_tls, post};
+use super::{MAPS, PATIENCE, config_map, get, listening, memory, over_tls, post};
 
 #[tokio::test]
 async fn a_fresh_cluster_has_its_first_objects() {
@@ -73,15 +73,18 @@ async fn many_clusters_live_in_one_process_and_know_nothing_of_each_other() {
 #[tokio::test]
 async fn stopping_ends_watches_and_frees_the_address() {
     for in_process in [true, false] {
-        let kube = listening().await;
+        // Where no other test takes the port that becomes free.
+        let elsewhere = Listen::at("127.0.0.2:0".parse().unwrap());
+        let builder = EmbeddedKube::builder().in_memory().controllers(false);
+        let kube = builder.listen(elsewhere.named("127.0.0.2")).start().await.unwrap();
         let address = kube.address().unwrap();
         let client = if in_process { kube.client() } else { over_tls(&kube, None).await };
         let maps: Api<ConfigMap> = Api::default_namespaced(client);
         let mut watch = maps.watch(&WatchParams::default(), "0").await.unwrap().boxed();
         maps.create(&PostParams::default(), &serde_json::from_value(config_map("x")).unwrap()).await.unwrap();
         assert!(watch.next().await.unwrap().is_ok());
-        tokio::time::timeout(Duration::from_secs(5), kube.stop()).await.expect("stops in time");
-        let end = tokio::time::timeout(Duration::from_secs(2), watch.next()).await.expect("the watch ends");
+        tokio::time::timeout(PATIENCE, kube.stop()).await.expect("stops in time");
+        let end = tokio::time::timeout(PATIENCE, watch.next()).await.expect("the watch ends");
         assert!(matches!(end, None | Some(Err(_))), "{end:?}");
         assert!(tokio::net::TcpListener::bind(address).await.is_ok());
     }
@@ -103,7 +106,7 @@ async fn nonsense_on_the_socket_harms_nobody() {
         socket.write_all(bytes).await.unwrap();
         socket.shutdown().await.unwrap();
         let mut rest = Vec::new();
-        let _ = tokio::time::timeout(Duration::from_secs(5), socket.read_to_end(&mut rest)).await.unwrap();
+        let _ = tokio::time::timeout(PATIENCE, socket.read_to_end(&mut rest)).await.unwrap();
     }
     assert_eq!(get(&over_tls(&kube, None).await, "/healthz").await.text, "ok");
 }

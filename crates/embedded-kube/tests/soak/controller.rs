@@ -34,9 +34,9 @@ pub(crate) async fn replica(
 ) {
     while !cancel.is_cancelled() {
         let Some(term) = lease::acquire(&client, name, &cancel).await else { return };
-        let _leading = leaders.begin();
+        let leading = leaders.begin(&term);
         tokio::select! {
-            () = lease::keep(&client, name, term) => {}
+            () = lease::keep(&client, name, term, &leading) => {}
             () = work(client.clone(), cancel.clone()) => {}
         }
     }

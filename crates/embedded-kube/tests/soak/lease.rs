@@ -1,7 +1,10 @@
 //! Leader election on a Lease: whoever writes its name with the right resourceVersion leads until the time is over.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -14,38 +17,45 @@ const NAME: &str = "soak";
 const TERM: Duration = Duration::from_millis(1500);
 const RENEW: Duration = Duration::from_millis(300);
 
-/// Counts terms, and how many of them overlapped.
+/// When somebody may have believed to lead. A leader stops to believe at the end of its term, however late the machine lets
+/// it act on that: only where two terms overlap was there a lease that two had.
 #[derive(Default)]
-pub(crate) struct Leaders {
-    now: AtomicU64,
-    terms: AtomicU64,
-    overlaps: AtomicU64,
-}
+pub(crate) struct Leaders(Mutex<Vec<(Instant, Instant)>>);
 
 impl Leaders {
-    pub(crate) fn begin(&self) -> Leading<'_> {
-        self.terms.fetch_add(1, Ordering::SeqCst);
-        if self.now.fetch_add(1, Ordering::SeqCst) > 0 {
-            self.overlaps.fetch_add(1, Ordering::SeqCst);
-        }
-        Leading(self)
+    pub(crate) fn begin(&self, term: &Term) -> Leading<'_> {
+        let mut terms = self.0.lock().unwrap();
+        terms.push((Instant::now(), term.since + TERM));
+        Leading { leaders: self, at: terms.len() - 1 }
     }
 
-    pub(crate) fn terms(&self) -> u64 {
-        self.terms.load(Ordering::SeqCst)
+    pub(crate) fn terms(&self) -> usize {
+        self.0.lock().unwrap().len()
     }
 
-    pub(crate) fn overlaps(&self) -> u64 {
-        self.overlaps.load(Ordering::SeqCst)
+    pub(crate) fn overlaps(&self) -> usize {
+        let mut terms = self.0.lock().unwrap().clone();
+        terms.sort();
+        terms.windows(2).filter(|pair| pair[1].0 < pair[0].1).count()
     }
 }
 
-/// Somebody leads as long as this lives.
-pub(crate) struct Leading<'a>(&'a Leaders);
+/// Somebody leads as long as this lives, and no longer than its term.
+pub(crate) struct Leading<'a> {
+    leaders: &'a Leaders,
+    at: usize,
+}
+
+impl Leading<'_> {
+    fn renewed(&self, term: &Term) {
+        self.leaders.0.lock().unwrap()[self.at].1 = term.since + TERM;
+    }
+}
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.0.now.fetch_sub(1, Ordering::SeqCst);
+        let end = &mut self.leaders.0.lock().unwrap()[self.at].1;
+        *end = (*end).min(Instant::now());
     }
 }
 
@@ -99,7 +109,7 @@ pub(crate) async fn acquire(client: &Client, me: &str, cancel: &CancellationToke
 }
 
 /// Renews until it fails for a whole term, counted from before the last request that succeeded was sent.
-pub(crate) async fn keep(client: &Client, me: &str, mut term: Term) {
+pub(crate) async fn keep(client: &Client, me: &str, mut term: Term, leading: &Leading<'_>) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
     loop {
         let left = TERM.saturating_sub(term.since.elapsed());
@@ -113,7 +123,8 @@ pub(crate) async fn keep(client: &Client, me: &str, mut term: Term) {
         let renew = leases.replace(NAME, &params, &wanted);
         match tokio::time::timeout(TERM.saturating_sub(term.since.elapsed()), renew).await {
             Ok(Ok(written)) => {
-                term = Term { version: written.metadata.resource_version.unwrap_or_default(), since }
+                term = Term { version: written.metadata.resource_version.unwrap_or_default(), since };
+                leading.renewed(&term);
             }
             // Somebody else has written, or our own write was not answered: look whose it is.
             Ok(Err(_)) => match leases.get(NAME).await {

@@ -16,6 +16,8 @@ use crate::{
     store::{Expect, Place, Settings, Store},
 };
 
+/// Bounds a hang, and nothing else.
+const PATIENCE: Duration = Duration::from_mins(2);
 const KEY: &str = "apiextensions.k8s.io/customresourcedefinitions//foos.example.com";
 
 fn now() -> jiff::Timestamp {
@@ -119,13 +121,11 @@ async fn put(store: &Store, key: &str, object: &Value) {
 }
 
 async fn eventually(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..2_000 {
-        if holds() {
-            return;
-        }
+    let start = std::time::Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "waited for: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("not in time: {what}");
 }
 
 /// Waits until everybody can read that it is established.
@@ -185,7 +185,11 @@ async fn an_object_with_a_finalizer_keeps_its_crd() {
             .is_some_and(|foo| foo.rules.refuses_create().is_some())
     };
     eventually("terminating", creates_refused).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // Two passes of the cleanup, one after the other: after the first, the definition was not let go.
+    for name in ["example.com/foos/default/b", "example.com/foos/default/c"] {
+        put(&world.store, name, &json!({"kind": "Foo", "metadata": {"name": "other"}})).await;
+        eventually(name, || world.store.get(name).is_none()).await;
+    }
     let crd = world.store.get(KEY).expect("still there").document.value();
     assert_eq!(condition(&crd["status"], "Terminating").1, "InstanceDeletionInProgress");
     world.store.write("example.com/foos/default/a", Expect::Any, None).await.unwrap();
@@ -219,10 +223,15 @@ async fn a_status_that_could_not_be_written_is_tried_again() {
     put(&store, KEY, &created(sample())).await;
     store.probe(|db| db.pragma_update(None, "query_only", true).unwrap()).await;
     let world = world_of(store);
+    // Nothing tells of an attempt that failed; on a slow machine the first one may come only after this.
     tokio::time::sleep(Duration::from_millis(200)).await;
-    assert!(world.registry.find("example.com", "v1", "foos").is_none());
+    // During an attempt it is served for a moment.
+    eventually("not served", || world.registry.find("example.com", "v1", "foos").is_none()).await;
+    let stored = world.store.get(KEY).unwrap().document.value().to_string();
+    assert!(!stored.contains("InitialNamesAccepted"), "{stored}");
     world.store.probe(|db| db.pragma_update(None, "query_only", false).unwrap()).await;
-    eventually("served", || world.registry.find("example.com", "v1", "foos").is_some()).await;
+    established(&world.store).await;
+    assert!(world.registry.find("example.com", "v1", "foos").is_some());
     world.cancel.cancel();
     world.task.await.unwrap();
 }
@@ -232,8 +241,8 @@ async fn a_crd_that_goes_while_its_predecessor_is_cleaned_up_goes_too() {
     let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
     let mut keeper = Keeper::new(store.clone(), Arc::default(), Arc::new(Broom(store.clone())));
     keeper.clean(KEY);
-    // It finds nothing and is over, which the keeper has not heard of yet.
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    // It has its turn now, finds nothing and is over, which the keeper has not heard of yet.
+    tokio::task::yield_now().await;
     put(&store, KEY, &rules().first_delete(&created(sample()), now()).unwrap()).await;
     keeper.cleaned(KEY);
     eventually("gone", || store.get(KEY).is_none()).await;

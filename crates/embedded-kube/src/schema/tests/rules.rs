@@ -297,12 +297,9 @@ fn all_rules_of_a_schema_are_compiled_on_one_stack() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_long_rule_holds_nobody_up_and_ends() {
-    use std::{
-        sync::{
-            Arc,
-            atomic::{AtomicBool, Ordering},
-        },
-        time::{Duration, Instant},
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
     };
     let list: Vec<String> = (0..600).map(|index| format!("{index}{}", "x".repeat(500))).collect();
     // Few steps, each of which copies the whole list.
@@ -312,13 +309,12 @@ async fn a_long_rule_holds_nobody_up_and_ends() {
         let others = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&others);
         drop(tokio::spawn(async move { seen.store(true, Ordering::SeqCst) }));
-        let start = Instant::now();
         let found = compiled.check(&json!({"spec": {"list": list}}), None);
-        (found, start.elapsed(), others.load(Ordering::SeqCst))
+        (found, others.load(Ordering::SeqCst))
     });
-    let (found, took, others) = work.await.unwrap();
+    let (found, others) = work.await.unwrap();
+    // It was ended by the allowance, which is counted in time of the processor.
     assert!(found[0].to_string().contains("running out of cost budget"), "{found:?}");
-    assert!(took < Duration::from_secs(5), "{took:?}");
     assert!(others);
 }
 

@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     io::{BufRead, BufReader, Write as _},
     process::{Command, Stdio},
+    sync::mpsc,
     time::Duration,
 };
 
@@ -50,8 +51,16 @@ async fn write_for_ever(store: Store, seed: u64, task: u64) {
 /// What the child was told: by revision, the key and the size of its value, -1 for a delete.
 type Told = BTreeMap<u64, (String, i64)>;
 
+/// When a writer is killed.
+enum Life {
+    /// After so many answers.
+    Answers(usize),
+    /// After this time, whatever it has done by then: it may not even have opened its store.
+    Time(Duration),
+}
+
 #[expect(clippy::disallowed_methods, reason = "the writer must be another process, to be killed")]
-fn write_and_kill(dir: &Path, history: usize, life: Duration) -> Told {
+fn write_and_kill(dir: &Path, history: usize, life: &Life) -> Told {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["store::tests::kill::child", "--exact", "--ignored", "--nocapture"])
         .env(DIR, dir)
@@ -60,12 +69,21 @@ fn write_and_kill(dir: &Path, history: usize, life: Duration) -> Told {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    let reader = std::thread::spawn(move || output.lines().map_while(Result::ok).collect::<Vec<_>>());
-    std::thread::sleep(life);
+    let (line, lines) = mpsc::channel();
+    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|it| line.send(it)));
+    let mut heard = Vec::new();
+    match life {
+        Life::Time(life) => std::thread::sleep(*life),
+        Life::Answers(count) => {
+            while heard.iter().filter(|line: &&String| line.starts_with("acknowledged")).count() < *count {
+                heard.push(lines.recv_timeout(Duration::from_mins(2)).expect("the writer goes on"));
+            }
+        }
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     let mut told = Told::new();
-    for line in reader.join().unwrap() {
+    for line in heard.into_iter().chain(lines) {
         let words: Vec<_> = line.split(' ').collect();
         // The last line may be cut; the harness prints lines of its own.
         if let ["acknowledged", revision, key, size] = words[..]
@@ -110,8 +128,11 @@ fn a_kill_loses_no_acknowledged_write(#[case] history: usize) {
     let mut random = Random(u64::from(std::process::id()));
     let mut told = Told::new();
     for round in 0..8 {
-        let life = Duration::from_millis(30 + random.below(400) as u64);
-        told.extend(write_and_kill(dir.path(), history, life));
+        let life = match round % 4 {
+            3 => Life::Time(Duration::from_millis(30 + random.below(400) as u64)),
+            _ => Life::Answers(20 + random.below(200)),
+        };
+        told.extend(write_and_kill(dir.path(), history, &life));
         let store = runtime.block_on(Store::open(Place::Dir(dir.path().to_owned()), settings)).unwrap();
         assert!(store.revision() >= told.keys().last().copied().unwrap_or(1), "round {round}");
         check(&store, &mut told);

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures::StreamExt;
+use tokio::sync::mpsc;
 
 use super::{past::Random, *};
 
@@ -73,13 +74,13 @@ async fn write_some(store: Store, seed: u64, writes: usize) -> Vec<Told> {
     told
 }
 
-async fn watch_some(store: Store, seed: u64) -> Watched {
+async fn watch_some(store: Store, seed: u64, begun: mpsc::Sender<()>) -> Watched {
     let mut random = Random(seed);
     let prefix = PREFIXES[random.below(4)];
     tokio::time::sleep(std::time::Duration::from_micros(random.below(30_000) as u64)).await;
     let after = random.below(usize::try_from(store.revision()).unwrap() + 3) as u64;
     let watch = store.watch(prefix, after).unwrap();
-    drop(store);
+    drop((store, begun));
     let events = watch.map(|item| item.unwrap()).collect().await;
     Watched { prefix, after, events }
 }
@@ -148,8 +149,10 @@ async fn everybody_is_told_the_same_history(
     let stop = Arc::new(AtomicBool::new(false));
     let first = store.watch("", 1).unwrap();
     let history = tokio::spawn(first.map(|item| item.unwrap()).collect::<Vec<_>>());
-    let watches: Vec<_> =
-        (0..16).map(|number| tokio::spawn(watch_some(store.clone(), seed * 1000 + number))).collect();
+    let (begun, mut all_begun) = mpsc::channel(1);
+    let watch = |number| tokio::spawn(watch_some(store.clone(), seed * 1000 + number, begun.clone()));
+    let watches: Vec<_> = (0..16).map(watch).collect();
+    drop(begun);
     let lists = tokio::spawn(list_some(store.clone(), seed, stop.clone()));
     let writers: Vec<_> = (0..WRITERS)
         .map(|number| tokio::spawn(write_some(store.clone(), seed * 100 + number, 150)))
@@ -161,7 +164,7 @@ async fn everybody_is_told_the_same_history(
     assert!(told.len() > 100);
     stop.store(true, Ordering::Relaxed);
     let lists = lists.await.unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(40)).await;
+    assert_eq!(all_begun.recv().await, None, "every watch has begun");
     let last = store.list("", &Page::default()).unwrap();
     store.close().await;
 

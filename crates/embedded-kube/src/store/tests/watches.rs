@@ -152,7 +152,7 @@ async fn hundreds_of_watches_are_told_at_once() {
         put(&store, &format!("/pods/{number}/x"), 0).await;
     }
     for (number, task) in tasks.into_iter().enumerate() {
-        let told = tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap();
+        let told = tokio::time::timeout(Duration::from_mins(2), task).await.unwrap().unwrap();
         let expected = if number % 2 == 0 { (2..402).collect() } else { vec![number as u64 + 2] };
         assert_eq!(told, expected);
     }
