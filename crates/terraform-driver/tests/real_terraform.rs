@@ -7,9 +7,9 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path};
 
-use crate::support::{Bench, shim, until};
+use crate::support::{Bench, PATIENCE, shim};
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     engine,
@@ -38,15 +38,9 @@ impl Real {
         let path = path_of_the_caller();
         let outer = BTreeMap::from([("PATH".to_owned(), path.clone())]);
         let candidate = engine::find(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
-        let said = capture(
-            &candidate.path,
-            &["version", "-json"],
-            &outer,
-            bench.dir.path(),
-            Duration::from_secs(30),
-        )
-        .await
-        .unwrap();
+        let said = capture(&candidate.path, &["version", "-json"], &outer, bench.dir.path(), PATIENCE)
+            .await
+            .unwrap();
         let cli_config = bench.dir.path().join("cli.tfrc");
         fs::write(&cli_config, "").unwrap();
         let environment = Environment::build(
@@ -151,7 +145,7 @@ async fn a_plan_read_from_its_file_says_what_show_says() {
         &["show", "-json", "capt.tfplan"],
         real.environment.variables(),
         real.workspace().root(),
-        Duration::from_secs(30),
+        PATIENCE,
     )
     .await
     .unwrap();
@@ -218,12 +212,12 @@ async fn an_interrupted_provisioner_leaves_its_object_tainted_because_nobody_kno
     let real = Real::new().await;
     let args = UserArgs::default();
     let job = real.job(&args);
-    let slow = "resource \"terraform_data\" \"slow\" {\n  provisioner \"local-exec\" { command = \"touch begun; sleep 60\" }\n}";
+    let slow = "resource \"terraform_data\" \"slow\" {\n  provisioner \"local-exec\" { command = \"touch begun; sleep 600\" }\n}";
     let digests = real.write(slow);
     real.driver.init(&job, &digests).await.unwrap();
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
     let (applied, ()) = tokio::join!(real.driver.apply(&job, &planned), async {
-        until("the provisioner", || real.bench.file("begun").exists()).await;
+        real.bench.until("the provisioner", || real.bench.file("begun").exists()).await;
         real.stop.cancel();
     });
     assert!(matches!(applied, Err(StepError::Interrupted { phase: Phase::Applying })), "{applied:?}");

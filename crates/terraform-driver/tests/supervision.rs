@@ -9,7 +9,7 @@
 
 use std::{fs, time::Duration};
 
-use crate::support::{Bench, follow, is_alive, read_pid, state, until};
+use crate::support::{Bench, follow, is_alive, read_pid, state};
 use rustix::process::{Pid, Signal, kill_process};
 use terraform_driver::{
     run::{
@@ -31,13 +31,13 @@ fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// Records each signal it gets and ends a moment after the first.
+/// Records each signal it gets; after the first it ends when it may.
 const RECORDS_SIGNALS: &str = r#"
 trap 'echo INT >> signals; stopping=1' INT
 trap 'echo TERM >> signals; stopping=1' TERM
 touch ready
 while [ -z "$stopping" ]; do sleep 0.05; done
-sleep 1
+while [ ! -e go ]; do sleep 0.05; done
 exit 1
 "#;
 
@@ -70,13 +70,16 @@ async fn a_stop_is_exactly_one_interrupt_however_often_it_is_asked_for() {
         let stop = stop.clone();
         async move { follow(run, &stop).await }
     });
-    until("the engine", || bench.file("ready").exists()).await;
-    until("the shim", || dir.processes().unwrap().is_some()).await;
+    bench.until("the engine", || bench.file("ready").exists()).await;
+    bench.until("the shim", || dir.processes().unwrap().is_some()).await;
     stop.cancel();
     let shim = dir.processes().unwrap().unwrap().shim.unwrap();
-    until("the first signal", || bench.file("signals").exists()).await;
+    bench.until("the first signal", || bench.file("signals").exists()).await;
     kill(shim.pid, Signal::TERM);
     kill(shim.pid, Signal::INT);
+    // Of a signal that the shim does not pass on nothing is seen.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    fs::write(bench.file("go"), "").unwrap();
     let exit = known(following.await.unwrap().0);
     assert_eq!(fs::read_to_string(bench.file("signals")).unwrap(), "INT\n");
     assert_eq!(exit.stop.map(|stop| (stop.reason, stop.killed)), Some((StopReason::Requested, false)));
@@ -91,13 +94,13 @@ async fn an_engine_that_ignores_the_interrupt_goes_with_its_whole_group_after_th
     spec.grace = Duration::from_secs(1);
     let run = bench.start(&spec);
     let stop = CancellationToken::new();
-    until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
+    bench.until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
     stop.cancel();
     let exit = known(follow(run, &stop).await.0);
     assert_eq!(exit.signal, Some(9));
     assert!(exit.stop.unwrap().killed);
     let provider = read_pid(&bench.file("provider")).unwrap();
-    until("the provider's end", || !is_alive(provider)).await;
+    bench.until("the provider's end", || !is_alive(provider)).await;
 }
 
 #[tokio::test]
@@ -112,8 +115,9 @@ async fn a_silent_engine_is_found_hung_and_stopped() {
 #[tokio::test]
 async fn an_engine_that_keeps_talking_is_left_alone() {
     let bench = Bench::new();
-    let mut spec = bench.spec("for i in 1 2 3 4 5 6; do echo beat; sleep 0.6; done");
-    spec.silence = Some(Duration::from_secs(2));
+    // It lives for longer than it may be silent, and a busy machine makes no such pause between two beats.
+    let mut spec = bench.spec("while [ $SECONDS -lt 10 ]; do echo beat; sleep 0.1; done");
+    spec.silence = Some(Duration::from_secs(8));
     let exit = known(bench.finish(&spec).await.0);
     assert_eq!((exit.code, exit.stop), (Some(0), None));
 }
@@ -147,9 +151,10 @@ async fn an_engine_outlives_its_killed_shim_and_the_lock_tells() {
     let bench = Bench::new();
     let run = bench.start(&bench.spec("while [ ! -e go ]; do sleep 0.05; done; touch finished"));
     let dir = run.dir().clone();
-    until("the shim", || dir.processes().unwrap().is_some()).await;
+    bench.until("the shim", || dir.processes().unwrap().is_some()).await;
     kill(dir.processes().unwrap().unwrap().shim.unwrap().pid, Signal::KILL);
     let following = tokio::spawn(async move { follow(run, &CancellationToken::new()).await });
+    // Nothing tells that the death of the shim was noticed; on a slow machine this may look too early.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!following.is_finished(), "the engine still works, so the run is not over");
     fs::write(bench.file("go"), "").unwrap();
@@ -162,23 +167,29 @@ async fn a_provider_left_by_a_killed_shim_and_engine_does_not_hold_the_workspace
     let bench = Bench::new();
     let run = bench.start(&bench.spec("(echo $BASHPID > provider; sleep 300) <&0 &\nwait"));
     let dir = run.dir().clone();
-    until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
-    until("the shim", || dir.processes().unwrap().is_some()).await;
-    let processes = dir.processes().unwrap().unwrap();
+    bench.until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
+    // The shim writes itself down first, and its engine after that.
+    let both = || dir.processes().unwrap().filter(|it| it.shim.is_some() && it.engine.is_some());
+    bench.until("the shim and its engine", || both().is_some()).await;
+    let processes = both().unwrap();
     kill(processes.shim.unwrap().pid, Signal::KILL);
     kill(processes.engine.unwrap().pid, Signal::KILL);
     assert_eq!(follow(run, &CancellationToken::new()).await.0, Ended::Lost);
     let provider = read_pid(&bench.file("provider")).unwrap();
-    until("the provider's end", || !is_alive(provider)).await;
+    bench.until("the provider's end", || !is_alive(provider)).await;
 }
 
 #[tokio::test]
 async fn a_state_torn_by_a_kill_comes_back_from_its_last_whole_version() {
     let bench = Bench::new();
     let (first, second) = (state("a", 1, ""), state("a", 2, ""));
+    let snapshots = bench.spec("").snapshots;
     let script = format!(
-        "echo '{first}' > terraform.tfstate; sleep 0.5; echo '{second}' > terraform.tfstate; sleep 0.5\n\
-         echo '{{\"version\":4,\"serial\":3,\"lin' > terraform.tfstate; kill -9 $$"
+        "kept() {{ until grep -qs \"$1\" {}/*; do sleep 0.02; done; }}\n\
+         echo '{first}' > terraform.tfstate; kept '\"serial\":1,'\n\
+         echo '{second}' > terraform.tfstate; kept '\"serial\":2,'\n\
+         echo '{{\"version\":4,\"serial\":3,\"lin' > terraform.tfstate; kill -9 $$",
+        snapshots.display()
     );
     let exit = known(bench.finish(&bench.spec(&script)).await.0);
     assert_eq!(exit.signal, Some(9));

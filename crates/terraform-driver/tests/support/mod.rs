@@ -7,17 +7,23 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tempfile::TempDir;
 use terraform_driver::{
     clock,
     exec::ShimProgram,
-    run::{Ended, Run, record::RunSpec},
+    run::{
+        Ended, Run,
+        record::{RunDir, RunSpec},
+    },
     workspace::Workspace,
 };
 use tokio_util::sync::CancellationToken;
+
+/// Bounds a hang, and nothing else: no test is about how long something takes.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 pub(crate) struct Bench {
     pub(crate) dir: TempDir,
@@ -43,7 +49,7 @@ impl Bench {
             args: vec![],
             cwd: self.workspace.root().into(),
             created: clock::now(),
-            grace: Duration::from_secs(20),
+            grace: PATIENCE,
             silence: None,
             deadline: None,
             snapshots: self.workspace.meta().join("state"),
@@ -59,6 +65,25 @@ impl Bench {
         follow(self.start(spec), &CancellationToken::new()).await
     }
 
+    /// Waits until something is so.
+    pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !is_so() {
+            assert!(begun.elapsed() < PATIENCE, "waited for {what}; {}", self.shown());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The files of the workspace, and the end of what its runs have said.
+    fn shown(&self) -> String {
+        let files = fs::read_dir(self.workspace.root()).into_iter().flatten().flatten();
+        let files: Vec<_> = files.map(|it| it.file_name()).collect();
+        let runs = RunDir::all(&self.workspace.runs()).unwrap_or_default();
+        let logs = runs.iter().map(|run| fs::read_to_string(run.events()).unwrap_or_default());
+        let logs: Vec<String> = logs.map(|log| tail(&log)).collect();
+        format!("the workspace has {files:?}, its runs said\n{}", logs.join("\n---\n"))
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.workspace.root().join(name)
     }
@@ -66,14 +91,16 @@ impl Bench {
 
 pub(crate) async fn follow(run: Run, stop: &CancellationToken) -> (Ended, String) {
     let mut heard = Vec::new();
-    let ended = tokio::time::timeout(
-        Duration::from_mins(1),
-        run.follow(stop, |bytes| heard.extend_from_slice(bytes)),
-    )
-    .await
-    .expect("the run ends in a minute")
-    .unwrap();
-    (ended, String::from_utf8_lossy(&heard).into_owned())
+    let following = run.follow(stop, |bytes| heard.extend_from_slice(bytes));
+    let ended = tokio::time::timeout(PATIENCE, following).await;
+    let heard = String::from_utf8_lossy(&heard).into_owned();
+    let ended = ended.unwrap_or_else(|_| panic!("the run does not end; it said\n{}", tail(&heard)));
+    (ended.unwrap(), heard)
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
 pub(crate) fn shim() -> ShimProgram {
@@ -82,16 +109,6 @@ pub(crate) fn shim() -> ShimProgram {
 
 pub(crate) fn env() -> BTreeMap<String, String> {
     BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())])
-}
-
-pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("still waiting for: {what}");
 }
 
 pub(crate) fn state(lineage: &str, serial: u64, resources: &str) -> String {
