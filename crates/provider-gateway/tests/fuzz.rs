@@ -104,13 +104,11 @@ fn no_bytes_break_the_decoders() {
     let seconds = outer().get("FUZZ_SECONDS").map_or(2, |seconds| seconds.parse().unwrap());
     let (begun, mut dice, seeds) = (Instant::now(), Dice(0x9e37_79b9_7f4a_7c15), seeds());
     let mut count = 0_u64;
-    while begun.elapsed() < Duration::from_secs(seconds) {
-        for _ in 0..1000 {
-            let mut bytes = seeds[dice.below(seeds.len())].clone();
-            damage(&mut dice, &mut bytes);
-            decode(&bytes);
-            count += 1;
-        }
+    // At least so many, even where the machine gives them no time.
+    while count < 10_000 || begun.elapsed() < Duration::from_secs(seconds) {
+        let mut bytes = seeds[dice.below(seeds.len())].clone();
+        damage(&mut dice, &mut bytes);
+        decode(&bytes);
+        count += 1;
     }
-    assert!(count > 1000, "{count} in {seconds} s");
 }

@@ -7,8 +7,6 @@
     reason = "what goes wrong here fails a test"
 )]
 
-use std::time::Instant;
-
 use crate::support::Bench;
 
 const VPC: &str = r#"
@@ -31,21 +29,14 @@ resource "aws_subnet" "this" {
 async fn a_workspace_lives_and_dies_through_the_gateway() {
     let bench = Bench::new().await;
     let workspace = bench.workspace("one", VPC);
-    let begun = Instant::now();
     bench.run(&workspace, &["init", "-no-color"]).await.ok();
-    eprintln!("init, with the start of a provider: {:?}", begun.elapsed());
-    let begun = Instant::now();
     bench.run(&workspace, &["apply", "-auto-approve", "-no-color"]).await.ok();
-    eprintln!("apply: {:?}", begun.elapsed());
     for _ in 0..3 {
-        let begun = Instant::now();
         let said = bench.run(&workspace, &["plan", "-no-color", "-detailed-exitcode"]).await.ok();
-        eprintln!("plan without changes: {:?}", begun.elapsed());
         assert!(said.contains("No changes"), "{said}");
     }
     let counts = bench.gateway.counters().counts();
-    eprintln!("{counts:?}");
-    assert_eq!((counts.started, counts.unwanted, counts.unknown, counts.lost), (1, 0, 0, 0));
+    assert_eq!((counts.started, counts.unwanted, counts.unknown, counts.lost), (1, 0, 0, 0), "{counts:?}");
     // Both times for four objects, and nothing for the plans.
     let journal = provider_gateway::journal::read(&bench.dir.path().join("g/journal.jsonl")).unwrap();
     assert_eq!(journal.len(), 8);

@@ -7,9 +7,7 @@
     reason = "what goes wrong here fails a test"
 )]
 
-use std::time::Duration;
-
-use crate::support::{Bench, Said, Workspace, calls, finish, outer, provider};
+use crate::support::{Bench, Gate, Said, Workspace, calls, finish, outer, provider, until};
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -67,10 +65,9 @@ async fn two_tenants_never_meet() {
     }
 }
 
-const SLOW: &str = r#"
+const NEEDED: &str = r#"
 resource "aws_vpc" "this" {
-  cidr_block           = "10.0.0.0/16"
-  enable_dns_hostnames = true
+  cidr_block = "10.0.0.0/16"
 }
 
 resource "aws_subnet" "this" {
@@ -79,27 +76,32 @@ resource "aws_subnet" "this" {
 }
 "#;
 
-/// The AWS provider waits ten seconds after a VPC with host names, so there is time for an interrupt.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_apply_disturbs_nobody_and_taints_nothing() {
-    let bench = Bench::new().await;
-    let workspaces: Vec<Workspace> = (0..8).map(|at| bench.workspace(&format!("w{at}"), SLOW)).collect();
-    for workspace in &workspaces {
-        bench.run(workspace, &["init", "-no-color"]).await.ok();
-    }
+    let mut bench = Bench::new().await;
+    let gate = Gate::before(&bench.endpoint, "Action=CreateVpc&").await;
+    bench.endpoint.clone_from(&gate.endpoint);
+    let text = format!("{}\n{NEEDED}", provider(&bench.endpoint, "us-east-1", "test", ""));
+    let template = bench.bare_workspace("template", &text);
+    bench.run(&template, &["init", "-no-color"]).await.ok();
+    let workspaces: Vec<Workspace> =
+        (0..8).map(|at| bench.like(&template, &format!("w{at}"), &text)).collect();
     let mut children = Vec::new();
     for workspace in &workspaces {
         let registered = bench.register(workspace).await;
         children.push(workspace.start(&["apply", "-auto-approve", "-no-color"], Some(&registered.reattach)));
     }
-    let journal = bench.dir.path().join("g/journal.jsonl");
-    // All of them have begun to make something.
-    while provider_gateway::journal::read(&journal).unwrap().len() < 8 {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // All of them have begun to make something, and none gets an answer.
+    gate.holds(8).await;
     let first = i32::try_from(children[0].id().unwrap()).unwrap();
     kill_process(Pid::from_raw(first).unwrap(), Signal::INT).unwrap();
+    // Terraform begins nothing more before it tells the provider to stop.
+    let stops = async || match bench.gateway.counters().counts() {
+        counts if counts.stops > 0 => Ok(()),
+        counts => Err(format!("{counts:?}")),
+    };
+    until("a stop that terraform sends to the provider", stops).await;
+    gate.open();
     let said: Vec<Said> = join_all(children.into_iter().map(finish)).await;
     assert_eq!(said[0].code, 1, "{}", said[0].out);
     for said in &said[1..] {
@@ -109,6 +111,5 @@ async fn an_interrupted_apply_disturbs_nobody_and_taints_nothing() {
     let resources = state["resources"].as_array().unwrap();
     assert_eq!(resources.len(), 1, "the VPC was awaited, the subnet was not begun");
     assert!(resources[0]["instances"][0].get("status").is_none(), "nothing is tainted");
-    assert!(bench.gateway.counters().counts().stops > 0);
     assert_eq!(bench.gateway.counters().counts().started, 1);
 }

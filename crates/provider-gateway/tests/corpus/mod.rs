@@ -8,42 +8,77 @@
 )]
 
 mod cases;
-use std::fs;
 
 use crate::support::{Bench, Said, Workspace, outer, provider};
 use cases::{CASES, Case, Goes};
-use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
-/// So many are compared without `CORPUS`; all of them for `CORPUS=all`, one for its name. Plain terraform takes ten seconds
-/// of CPU for each command.
+/// So many are compared without `CORPUS` and for `CORPUS=few`; all of them for `CORPUS=all`, one for its name. Plain
+/// terraform takes ten seconds of CPU for each command.
 const FEW: usize = 3;
-/// So many at once.
-const AT_ONCE: usize = 2;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn with_and_without_the_gateway_it_is_the_same() {
-    assert!(CASES.len() >= 30);
+/// One test each, so that the groups can run at the same time.
+macro_rules! groups {
+    ($($name:ident),+) => {
+        const GROUPS: &[&str] = &[$(stringify!($name)),+];
+
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            compare(stringify!($name)).await;
+        })+
+    };
+}
+
+groups!(
+    with_and_without_the_gateway_it_is_the_same_1,
+    with_and_without_the_gateway_it_is_the_same_2,
+    with_and_without_the_gateway_it_is_the_same_3,
+    with_and_without_the_gateway_it_is_the_same_4,
+    with_and_without_the_gateway_it_is_the_same_5,
+    with_and_without_the_gateway_it_is_the_same_6,
+    with_and_without_the_gateway_it_is_the_same_7
+);
+
+/// The cases in the order of the corpus are dealt out like cards, because the long ones stand together.
+fn group(name: &str) -> impl Iterator<Item = &'static Case> {
+    let at = GROUPS.iter().position(|it| *it == name).unwrap();
+    CASES.iter().skip(at).step_by(GROUPS.len())
+}
+
+fn wanted() -> Vec<&'static str> {
+    match outer().remove("CORPUS").unwrap_or_default().as_str() {
+        "" | "few" => CASES.iter().take(FEW).map(|case| case.name).collect(),
+        "all" => CASES.iter().map(|case| case.name).collect(),
+        name => CASES.iter().map(|case| case.name).filter(|it| *it == name).collect(),
+    }
+}
+
+#[test]
+fn each_case_is_in_one_group_and_there_is_something_to_compare() {
+    let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|name| group(name)).map(|case| case.name).collect();
+    let mut all: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+    grouped.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(grouped, all);
+    all.dedup();
+    assert!(all.len() >= 30 && all.len() == CASES.len(), "{} names", all.len());
+    assert!(!wanted().is_empty(), "there is no case of the name that CORPUS says");
+}
+
+async fn compare(name: &str) {
+    let wanted = wanted();
+    let chosen: Vec<&Case> = group(name).filter(|case| wanted.contains(&case.name)).collect();
+    if chosen.is_empty() {
+        return;
+    }
     let bench = Bench::new().await;
     let template = bench.workspace("template", "");
     template.run(&["init", "-no-color"], None).await.ok();
-    let wanted = outer().remove("CORPUS").unwrap_or_default();
-    let is_wanted = |at: usize, case: &Case| match wanted.as_str() {
-        "" => at < FEW,
-        "all" => true,
-        name => name == case.name,
-    };
-    let chosen = CASES.iter().enumerate().filter(|(at, case)| is_wanted(*at, case));
-    let (bench, template) = (&bench, &template);
-    let both = chosen.map(|(_, case)| async move {
-        // One after the other: they make things of the same name.
-        let plain = run(bench, case, template, false).await;
-        (case, plain, run(bench, case, template, true).await)
-    });
-    let both: Vec<_> = stream::iter(both).buffer_unordered(AT_ONCE).collect().await;
-    assert!(!both.is_empty(), "there is no case {wanted}");
     let mut broken = Vec::new();
-    for (case, plain, shared) in both {
+    for case in chosen {
+        // One after the other: they make things of the same name.
+        let plain = run(&bench, case, &template, false).await;
+        let shared = run(&bench, case, &template, true).await;
         assert_eq!(plain.len(), shared.len(), "{}", case.name);
         for (plain, shared) in plain.iter().zip(&shared) {
             if plain != shared {
@@ -58,9 +93,7 @@ async fn with_and_without_the_gateway_it_is_the_same() {
 /// Everything that one way of running a case says and leaves.
 async fn run(bench: &Bench, case: &Case, template: &Workspace, shared: bool) -> Vec<String> {
     let name = format!("{}-{}", case.name, if shared { "gateway" } else { "plain" });
-    let workspace = workspace(bench, case, &name);
-    copy(&template.root.join(".terraform"), &workspace.root.join(".terraform"));
-    fs::copy(template.root.join(".terraform.lock.hcl"), workspace.root.join(".terraform.lock.hcl")).unwrap();
+    let workspace = bench.like(template, &name, &text(bench, case));
     let go = |args: &'static [&'static str]| {
         let workspace = &workspace;
         async move { if shared { bench.run(workspace, args).await } else { workspace.run(args, None).await } }
@@ -86,29 +119,14 @@ async fn run(bench: &Bench, case: &Case, template: &Workspace, shared: bool) -> 
     said
 }
 
-fn workspace(bench: &Bench, case: &Case, name: &str) -> Workspace {
+fn text(bench: &Bench, case: &Case) -> String {
+    let block = provider(&bench.endpoint, "us-east-1", "test", "");
     if !case.bare {
-        return bench.workspace(name, case.text);
+        return format!("{block}\n{}\n", case.text);
     }
-    let block = provider(&bench.endpoint, "", "test", "");
     let inner = block.split_once('{').unwrap().1.rsplit_once('}').unwrap().0;
     let inner: Vec<&str> = inner.lines().filter(|line| !line.trim_start().starts_with("region")).collect();
-    bench.bare_workspace(name, &case.text.replace("AWS", &inner.join("\n")))
-}
-
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type().unwrap().is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(path).unwrap(), target).unwrap();
-        } else if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(path, target).unwrap();
-        }
-    }
+    case.text.replace("AWS", &inner.join("\n"))
 }
 
 /// What terraform said, without what differs from run to run: ids, times, and the order of what happens at once.

@@ -9,14 +9,18 @@
     reason = "what goes wrong here fails a test"
 )]
 
+mod gate;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, OnceLock},
+    time::{Duration, Instant},
 };
 
+pub use gate::Gate;
 use local_aws::{Config, LocalAws, Timing};
 use provider_gateway::{
     gateway::{Gateway, Registered, Registration, Settings},
@@ -27,7 +31,25 @@ use terraform_driver::{
     engine::EngineKind,
     providers::{ProviderSource, Surroundings, Wanted, discover, platform, usual_roots},
 };
-use tokio::process::{Child, Command};
+use tokio::{
+    io::AsyncReadExt,
+    process::{Child, Command},
+};
+
+/// Bounds a hang, and nothing else: no test is about how long something takes.
+pub const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Waits until something is so. `look` returns what is awaited, or what is there instead.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let begun = Instant::now();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(instead) if begun.elapsed() > PATIENCE => panic!("waited for {what}; there is: {instead}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
 
 /// The environment of the tests, where they find their cache and terraform.
 #[expect(clippy::disallowed_methods, reason = "tests find their tools in the environment")]
@@ -64,7 +86,7 @@ fn python() -> PathBuf {
     python
 }
 
-/// A local AWS that all tests of a file share; it dies with the process.
+/// A local AWS that all tests of a process share; it dies with the process.
 pub async fn aws() -> String {
     static ENDPOINT: OnceLock<String> = OnceLock::new();
     let get = || {
@@ -105,6 +127,22 @@ impl Bench {
     pub fn workspace(&self, name: &str, body: &str) -> Workspace {
         let text = format!("{}\n{body}\n", provider(&self.endpoint, "us-east-1", "test", ""));
         self.bare_workspace(name, &text)
+    }
+
+    /// A workspace with this configuration in which `terraform init` need not run: it has what that left in the template.
+    pub fn like(&self, template: &Workspace, name: &str, text: &str) -> Workspace {
+        let workspace = self.bare_workspace(name, text);
+        // Of a provider that is reattached nothing is left.
+        for left in [".terraform", ".terraform.lock.hcl"]
+            .map(|name| (template.root.join(name), workspace.root.join(name)))
+        {
+            match &left {
+                (from, to) if from.is_dir() => copy(from, to),
+                (from, to) if from.exists() => drop(fs::copy(from, to).unwrap()),
+                _ => {}
+            }
+        }
+        workspace
     }
 
     /// A workspace with this configuration and nothing else.
@@ -226,12 +264,30 @@ impl Workspace {
     }
 }
 
-pub async fn finish(child: Child) -> Said {
-    let output = child.wait_with_output().await.unwrap();
-    Said {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+pub async fn finish(mut child: Child) -> Said {
+    let (mut stdout, mut stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let all =
+        async { tokio::join!(stdout.read_to_end(&mut out), stderr.read_to_end(&mut err), child.wait()) };
+    let ended = tokio::time::timeout(PATIENCE, all).await;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&out), text(&err));
+    let (_, _, status) = ended.unwrap_or_else(|_| panic!("terraform does not end:\n{out}\n{err}"));
+    Said { code: status.unwrap().code().unwrap_or(-1), out, err }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type().unwrap().is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(path).unwrap(), target).unwrap();
+        } else if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(path, target).unwrap();
+        }
     }
 }
 
@@ -241,14 +297,32 @@ pub fn lives(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// What the local AWS was called for, by whom and where.
-pub async fn calls(endpoint: &str) -> Vec<Value> {
+/// Calls the local AWS, as somebody does who does not use terraform.
+pub async fn aws_call(endpoint: &str, service: &str, form: &str) {
+    let scope = format!("Credential=test/20261116/us-east-1/{service}/aws4_request");
+    let head = format!(
+        "POST / HTTP/1.1\r\nauthorization: AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0\r\n\
+         content-type: application/x-www-form-urlencoded; charset=utf-8\r\ncontent-length: {}\r\n",
+        form.len()
+    );
+    let answer = said_by(endpoint, &head, form).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{form}: {answer}");
+}
+
+/// One request on a connection of its own.
+async fn said_by(endpoint: &str, head: &str, body: &str) -> String {
     let address = endpoint.trim_start_matches("http://").to_owned();
     let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
-    let request = format!("GET /_capt/calls HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    let request = format!("{head}host: {address}\r\nconnection: close\r\n\r\n{body}");
     tokio::io::AsyncWriteExt::write_all(&mut stream, request.as_bytes()).await.unwrap();
     let mut answer = String::new();
-    tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+/// What the local AWS was called for, by whom and where.
+pub async fn calls(endpoint: &str) -> Vec<Value> {
+    let answer = said_by(endpoint, "GET /_capt/calls HTTP/1.1\r\n", "").await;
     let at = answer.find(['{', '[']).unwrap();
     let body: Value = serde_json::Deserializer::from_str(&answer[at..]).into_iter().next().unwrap().unwrap();
     body.as_array().or_else(|| body["calls"].as_array()).unwrap().clone()
