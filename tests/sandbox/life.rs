@@ -93,7 +93,10 @@ async fn a_pod_without_a_node_is_told_in_the_words_of_the_scheduler() {
     world.node.leave("repo/cart:pr-1");
     shop.fork("pr-1", "cart").await;
     shop.until_said("pr-1", "ForksReady", "False", "Progressing").await;
-    let pods = shop.list("Pod", &format!("{GROUP}/sandbox=pr-1")).await;
+    let of_sandbox = format!("{GROUP}/sandbox=pr-1");
+    let pods = async || shop.list("Pod", &of_sandbox).await;
+    shop.eventually("there is a pod", async || !pods().await.is_empty()).await;
+    let pods = pods().await;
     let text = "Pod not supported on Fargate: fields not supported: HostPort";
     shop.scheduler_says(&pods[0], text).await;
     // Events wake nobody; they are looked for as long as a fork is not ready.
@@ -195,8 +198,11 @@ async fn a_local_workload_has_a_route_as_soon_as_its_service_is_there() {
     shop.until("LocalWorkload", "mine", "behind two", |it| services(it) == 2).await;
     shop.delete("Service", "basket").await;
     shop.until("LocalWorkload", "mine", "behind one again", |it| services(it) == 1).await;
-    let found = super::routes::target(&shop, "cart", 80, "pr-1").await;
-    assert_eq!(found.as_deref(), Some("local/shop/mine"));
+    // Under the key of the Sandbox, which it may get later.
+    shop.eventually("the route leads there", async || {
+        super::routes::target(&shop, "cart", 80, "pr-1").await.as_deref() == Some("local/shop/mine")
+    })
+    .await;
     shop.delete("Deployment", "cart").await;
     let is_lost = |it: &Value| said(it, "Accepted").1 == "BaselineNotFound";
     shop.until("LocalWorkload", "mine", "without a baseline", is_lost).await;

@@ -4,6 +4,10 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,35 +30,46 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{settings::number, shop::Shop};
+use super::{
+    settings::number,
+    shop::{PATIENCE, Shop},
+    traffic::ways,
+};
 
 /// Each is late for its next request only if an answer takes as long as this many requests of all.
 const CALLERS: u32 = 64;
 /// kube-proxy's own `minSyncPeriod`.
 const LATE: Duration = Duration::from_secs(1);
-/// After which a caller takes a request for lost.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How much of the rate has to be there, in percent: the last requests are still under way when it ends.
-const ENOUGH: f64 = 95.0;
 
 /// Where a node sends new connections.
 type Ways = watch::Receiver<Vec<SocketAddr>>;
 
 /// Callers without a key.
 pub(crate) struct Load {
+    shop: Shop,
+    service: String,
     rate: u32,
     begun: Instant,
     over: CancellationToken,
     callers: JoinSet<Tally>,
-    _nodes: JoinSet<()>,
+    sums: Vec<Arc<Sums>>,
+    nodes: [Ways; 2],
+    _following: JoinSet<()>,
+}
+
+/// What a caller has seen so far.
+#[derive(Default)]
+struct Sums {
+    answered: AtomicU32,
+    /// By a router.
+    routed: AtomicU32,
+    /// Where its connection leads.
+    at: Mutex<Option<SocketAddr>>,
 }
 
 /// What a caller saw.
 #[derive(Default)]
 struct Tally {
-    answered: u32,
-    /// By a router.
-    routed: u32,
     opened: u32,
     /// From the moment in which a request was due.
     slowest: Duration,
@@ -74,30 +89,69 @@ impl Load {
         nodes.spawn(lag(prompt.clone(), tell));
         let (begun, over) = (Instant::now(), CancellationToken::new());
         let mut callers = JoinSet::new();
-        for at in 0..CALLERS {
+        let sums: Vec<Arc<Sums>> = (0..CALLERS).map(|_| Arc::default()).collect();
+        for (at, sums) in (0..CALLERS).zip(&sums) {
             let ways = if at % 2 == 0 { prompt.clone() } else { late.clone() };
             // Of four on each node one never lets its connection go, one does sometimes, and two have a new one each time.
             let keeps = [u32::MAX, 50, 1, 1][(at / 2 % 4) as usize];
             let due = begun + Duration::from_secs(1) * at / rate;
             let step = Duration::from_secs(1) * CALLERS / rate;
-            let caller = Caller { ways, keeps, answer, open: None, tally: Tally::default() };
+            let (sums, tally) = (Arc::clone(sums), Tally::default());
+            let caller = Caller { ways, keeps, answer, open: None, sums, tally };
             callers.spawn(caller.work(due, step, over.clone()));
         }
-        Self { rate, begun, over, callers, _nodes: nodes }
+        let (shop, service) = (shop.clone(), service.to_owned());
+        Self { shop, service, rate, begun, over, callers, sums, nodes: [prompt, late], _following: nodes }
     }
 
-    /// Waits until every node knows what there is now.
+    fn answered(&self) -> u32 {
+        self.sums.iter().map(|it| it.answered.load(Ordering::SeqCst)).sum()
+    }
+
+    fn through_routers(&self) -> u32 {
+        self.sums.iter().map(|it| it.routed.load(Ordering::SeqCst)).sum()
+    }
+
+    /// As many requests as are due in two seconds.
+    fn enough(&self) -> u32 {
+        self.rate * 2
+    }
+
+    /// Waits until every node knows what there is now, and many requests were answered since.
     pub(crate) async fn known(&self) {
-        sleep(LATE * 2).await;
+        self.shop
+            .eventually("both nodes know the endpoints", async || {
+                let mut now = ways(&self.shop, &self.service).await;
+                now.sort();
+                self.nodes.iter().all(|it| {
+                    let mut known = it.borrow().clone();
+                    known.sort();
+                    known == now
+                })
+            })
+            .await;
+        let wanted = self.answered() + self.enough();
+        self.shop.eventually("callers are answered", async || self.answered() >= wanted).await;
     }
 
-    /// Ends it. Nothing may have failed, and the rate must have been what was asked for: less would prove less.
+    /// Waits until many more requests were answered by a router.
+    pub(crate) async fn routed(&self) {
+        let wanted = self.through_routers() + self.enough();
+        self.shop.eventually("routers answer callers", async || self.through_routers() >= wanted).await;
+    }
+
+    /// Waits until nobody has a connection to this address.
+    pub(crate) async fn left(&self, address: IpAddr) {
+        let is_there = |it: &Arc<Sums>| it.at.lock().unwrap().is_some_and(|it| it.ip() == address);
+        self.shop.eventually("callers left the router", async || !self.sums.iter().any(is_there)).await;
+    }
+
+    /// Ends it. Nothing may have failed.
     pub(crate) async fn end(self) {
+        let (answered, routed) = (self.answered(), self.through_routers());
         self.over.cancel();
         let all = self.callers.join_all().await;
         let seconds = self.begun.elapsed().as_secs_f64();
-        let answered: u32 = all.iter().map(|it| it.answered).sum();
-        let routed: u32 = all.iter().map(|it| it.routed).sum();
         let opened: u32 = all.iter().map(|it| it.opened).sum();
         let failures: Vec<&String> = all.iter().flat_map(|it| &it.failures).collect();
         let slowest = all.iter().map(|it| it.slowest).max().unwrap_or_default();
@@ -109,11 +163,12 @@ impl Load {
         );
         eprintln!("{what}");
         assert!(failures.is_empty(), "{what}, the first: {}", failures[0]);
-        assert!(routed > answered / 4, "{what}; too few went through a router");
-        assert!(
-            achieved * 100.0 >= f64::from(rate) * ENOUGH,
-            "{what}; this machine is too slow for it: ask for less with F3_RATE, or build with --release"
-        );
+    }
+}
+
+impl Sums {
+    fn leave(&self) {
+        *self.at.lock().unwrap() = None;
     }
 }
 
@@ -125,6 +180,7 @@ struct Caller {
     answer: &'static str,
     /// The connection, where it leads, and what it was used for.
     open: Option<(TcpStream, SocketAddr, u32)>,
+    sums: Arc<Sums>,
     tally: Tally,
 }
 
@@ -133,9 +189,12 @@ impl Caller {
     async fn work(mut self, mut due: Instant, step: Duration, over: CancellationToken) -> Tally {
         while over.run_until_cancelled(sleep_until(due)).await.is_some() {
             match timeout(PATIENCE, self.ask()).await.unwrap_or_else(|_| Err("no answer".to_owned())) {
-                Ok(said) if said == self.answer => self.tally.answered += 1,
+                Ok(said) if said == self.answer => {
+                    self.sums.answered.fetch_add(1, Ordering::SeqCst);
+                }
                 other => {
                     self.open = None;
+                    self.sums.leave();
                     self.tally.failures.push(format!("{other:?} after {:?}", due.elapsed()));
                 }
             }
@@ -155,8 +214,11 @@ impl Caller {
         let request = format!("GET / HTTP/1.1\r\nhost: cart\r\n{close}\r\n");
         let exchanged = exchange(&mut stream, &request).await;
         let said = exchanged.map_err(|error| format!("{to}, request {}: {error}", used + 1))?;
-        self.tally.routed += u32::from(said.is_routed);
-        if !is_last && !said.is_last {
+        self.sums.routed.fetch_add(u32::from(said.is_routed), Ordering::SeqCst);
+        if is_last || said.is_last {
+            drop(stream);
+            self.sums.leave();
+        } else {
             self.open = Some((stream, to, used + 1));
         }
         Ok(said.body)
@@ -165,6 +227,7 @@ impl Caller {
     async fn connect(&mut self) -> Result<(TcpStream, SocketAddr, u32), String> {
         let to = fastrand::choice(self.ways.borrow().iter()).copied().ok_or("the Service has no endpoint")?;
         let words = |error: std::io::Error| format!("connecting to {to}: {error}");
+        *self.sums.at.lock().unwrap() = Some(to);
         let stream = TcpStream::connect(to).await.map_err(words)?;
         stream.set_nodelay(true).map_err(words)?;
         self.tally.opened += 1;

@@ -3,10 +3,16 @@
 use std::time::Duration;
 
 use capt::k8s::Kube;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+    core::GroupVersionKind,
+};
 use serde_json::{Value, json};
 
 use super::{
     life::with_cart,
+    server::until_served,
     shop::{GROUP, Shop, message, name, said},
     world::World,
 };
@@ -28,6 +34,10 @@ async fn serve(world: &World) {
     let missing =
         writer.established(&["httproutes.gateway.networking.k8s.io"], Duration::from_mins(5)).await.unwrap();
     assert!(missing.is_empty(), "{missing:?}");
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute"));
+    for client in [world.client(), world.operator()] {
+        until_served(&Api::<DynamicObject>::all_with(client, &kind)).await;
+    }
 }
 
 async fn group(shop: &Shop, mode: &str) {
@@ -114,9 +124,7 @@ async fn a_mesh_gets_the_routes_and_its_word_counts() {
 
     // Nothing is written that is there already, though the API server filled in what was left out.
     world.settle().await;
-    let before = world.writes().len();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    assert_eq!(world.writes().len(), before);
+    world.silence(Duration::from_secs(2), || world.writes()).await;
 
     // Somebody else's edit is undone.
     shop.merge("HTTPRoute", name(&route), json!({"spec": {"rules": [route["spec"]["rules"][0]]}}))
@@ -173,7 +181,7 @@ async fn a_route_of_somebody_else_is_left_alone_and_named() {
     assert_eq!(now["metadata"]["resourceVersion"], theirs["metadata"]["resourceVersion"]);
     shop.delete("HTTPRoute", "canary").await;
     until_routed(&shop, "False", "RoutesNotAccepted").await;
-    assert_eq!(written(&shop).await.len(), 1);
+    shop.eventually("one object", async || written(&shop).await.len() == 1).await;
     world.end().await;
 }
 

@@ -13,6 +13,7 @@ mod bad_input;
 mod baseline;
 mod chaos;
 mod chaos_services;
+mod clock;
 mod clusters;
 mod follow;
 mod keys;

@@ -1,8 +1,12 @@
 //! Services that are taken over and given back while traffic goes through routers.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::{
     clusters::{Made, in_dev},
@@ -10,14 +14,25 @@ use super::{
     load::Load,
     network::in_own_network,
     node::Node,
-    takeover::routers,
+    shop::Shop,
+    takeover::{announced, routers},
     town::is_programmed,
-    traffic::{Pods, ask, enable, is_ready, is_taken, lingering, router, services, set_ready},
+    traffic::{Pods, ask, enable, is_ready, is_taken, lingering, router, services, set_ready, until_behind},
     world::World,
 };
 
-/// How long a router goes on after it was told to stop: the usual. Nodes learn of it late, and a busy machine later still.
-const LINGER: Duration = Duration::from_secs(5);
+/// How long a router goes on after it was told to stop: longer than anybody waits here. Nodes learn of it late, and a busy
+/// machine later still; when they all know, the test ends the router.
+const LINGER: Duration = Duration::from_hours(1);
+
+/// Waits until a router that was killed has left its ports: its threads end a moment later.
+async fn until_free(shop: &Shop, address: IpAddr) {
+    let service: u16 = announced(shop).await.parse().unwrap();
+    for port in [8080, 8081, 8446, service] {
+        shop.eventually("the old router is gone", async || TcpListener::bind((address, port)).await.is_ok())
+            .await;
+    }
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails() {
@@ -30,14 +45,15 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     let _services = services(&world);
     let shop = with_cart(&world).await;
     let before = shop.get("Service", "cart").await.unwrap();
-    let mut running = Vec::new();
-    for pod in routers(&shop, 2).await {
-        running.push((pod.clone(), lingering(world.server.client("router"), &pod, LINGER)));
-    }
+    let pods = routers(&shop, 2).await;
+    let old = lingering(world.server.client("router"), &pods[0], LINGER);
+    let other = router(world.server.client("router"), &pods[1]);
     let load = Load::start(&shop, "cart", "repo/cart:v1").await;
     enable(&shop, "cart", json!("enabled")).await;
     shop.until("Service", "cart", "taken over", is_taken).await;
+    until_behind(&shop, "cart", &[&pods[0], &pods[1]]).await;
     load.known().await;
+    load.routed().await;
 
     // A fork gets the requests with its key and no others.
     let sandbox = shop.fork("pr-1", "cart").await;
@@ -52,16 +68,21 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     assert_eq!(ask(&shop, "cart", Some("nobodys"), 0).await.as_deref(), Ok("repo/cart:v1"));
 
     // A router is started anew. It is told to stop in the moment in which its pod is not ready any more, as a kubelet does.
-    let (pod, old) = running.remove(0);
+    let pod = &pods[0];
     old.stop.cancel();
-    set_ready(&shop, &pod, false).await;
-    old.task.await.unwrap().unwrap();
-    let new = lingering(world.server.client("router"), &pod, LINGER);
-    let admin = SocketAddr::new(pod["status"]["podIP"].as_str().unwrap().parse().unwrap(), 8081);
-    shop.eventually("the new router is ready", async || is_ready(admin).await).await;
-    set_ready(&shop, &pod, true).await;
-    running.push((pod, new));
+    set_ready(&shop, pod, false).await;
     load.known().await;
+    // It sends everybody away, and answers those who come because they do not know.
+    let address: IpAddr = pod["status"]["podIP"].as_str().unwrap().parse().unwrap();
+    load.left(address).await;
+    old.task.abort();
+    assert!(old.task.await.unwrap_err().is_cancelled(), "it did not linger");
+    until_free(&shop, address).await;
+    let new = router(world.server.client("router"), pod);
+    shop.eventually("the new router is ready", async || is_ready(SocketAddr::new(address, 8081)).await).await;
+    set_ready(&shop, pod, true).await;
+    load.known().await;
+    load.routed().await;
 
     // Others come and go.
     for other in ["pr-2", "pr-3", "pr-4"] {
@@ -83,7 +104,7 @@ async fn f3_f4_routing_is_enabled_used_and_disabled_under_load_and_nothing_fails
     assert_eq!(back["spec"].to_string(), before["spec"].to_string());
     load.known().await;
     load.end().await;
-    for (_, router) in running {
+    for router in [new, other] {
         router.stop.cancel();
         router.task.await.unwrap().unwrap();
     }
@@ -103,6 +124,7 @@ async fn without_a_router_the_baseline_gets_its_traffic_back_until_there_is_one(
     let running = router(world.server.client("router"), &pod);
     enable(&shop, "cart", json!("enabled")).await;
     shop.until("Service", "cart", "taken over", is_taken).await;
+    until_behind(&shop, "cart", &[&pod]).await;
     assert_eq!(ask(&shop, "cart", None, 0).await.as_deref(), Ok("repo/cart:v1"));
     // It dies, and its pod is not ready.
     running.task.abort();
@@ -184,6 +206,7 @@ async fn f13_a_sandbox_in_another_cluster_is_ready_when_requests_reach_it_there(
     enable(&there, "cart", json!("enabled")).await;
     let sandbox = here.until_phase("pr-1", "Ready").await;
     let key = sandbox["status"]["routingKey"].as_str().unwrap().to_owned();
+    until_behind(&there, "cart", &[&pod]).await;
     assert_eq!(ask(&there, "cart", Some(&key), 0).await.as_deref(), Ok("repo/cart:pr-1"));
     assert_eq!(ask(&there, "cart", None, 0).await.as_deref(), Ok("repo/cart:v1"));
 

@@ -12,8 +12,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// How long something may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
+/// How long something may take on a busy machine. Shorter than the ten minutes after which the controllers look at everything
+/// again: what only that finds is not found in time.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 /// The group of the kinds.
 pub(crate) const GROUP: &str = "sandbox.capt.x-k8s.io";
 
@@ -156,7 +157,7 @@ impl Shop {
             }
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
-        panic!("{kind} {name} is still there: {:#?}", self.get(kind, name).await);
+        panic!("{kind} {name} is still there: {:#?}\n{}", self.get(kind, name).await, self.events().await);
     }
 
     /// Waits until something is so.

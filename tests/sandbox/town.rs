@@ -6,7 +6,7 @@ use tokio_util::sync::DropGuard;
 use super::{
     shop::{GROUP, Shop, name, said},
     takeover::routers,
-    traffic::{Pods, Router, enable, is_taken, router, services, ways},
+    traffic::{Pods, Router, enable, is_taken, router, services, until_behind},
     world::World,
 };
 
@@ -31,24 +31,14 @@ impl Town {
         for name in names {
             shop.until("Deployment", name, "available", |it| it["status"]["availableReplicas"] == 2).await;
         }
-        let mut running = Vec::new();
-        let mut behind = Vec::new();
-        for pod in routers(&shop, 2).await {
-            behind.push(pod["status"]["podIP"].as_str().unwrap().to_owned());
-            running.push(router(world.server.client("router"), &pod));
-        }
-        behind.sort();
+        let behind = routers(&shop, 2).await;
+        let running = behind.iter().map(|pod| router(world.server.client("router"), pod)).collect();
         for name in names {
             enable(&shop, name, json!("enabled")).await;
         }
         for name in names {
             shop.until("Service", name, "taken over", is_taken).await;
-            shop.eventually("the routers are behind it", async || {
-                let mut all: Vec<_> = ways(&shop, name).await.iter().map(|it| it.ip().to_string()).collect();
-                all.sort();
-                all == behind
-            })
-            .await;
+            until_behind(&shop, name, &[&behind[0], &behind[1]]).await;
         }
         Self { world, shop, pods, routers: running, _services: controller }
     }

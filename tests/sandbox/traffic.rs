@@ -102,6 +102,19 @@ pub(crate) async fn ways(shop: &Shop, service: &str) -> Vec<SocketAddr> {
     all
 }
 
+/// Waits until a Service leads to these routers and to nobody else. Another controller sees to that, a moment after it was
+/// taken over.
+pub(crate) async fn until_behind(shop: &Shop, service: &str, routers: &[&Value]) {
+    let mut behind: Vec<&str> = routers.iter().filter_map(|it| it["status"]["podIP"].as_str()).collect();
+    behind.sort_unstable();
+    shop.eventually("the routers are behind the Service", async || {
+        let mut all: Vec<String> = ways(shop, service).await.iter().map(|it| it.ip().to_string()).collect();
+        all.sort_unstable();
+        all == behind
+    })
+    .await;
+}
+
 /// Who answers a request to a Service, with this key.
 pub(crate) async fn ask(
     shop: &Shop,

@@ -1,21 +1,50 @@
 //! A way to an API server, whichever it is, on which some requests are refused and some take long.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use http::{Method, Request, Response};
 use kube::client::Body;
 use serde_json::json;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// What happens to a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) enum Effect {
     /// It is answered with this code, and the server never hears of it.
     Answer(u16),
-    /// It reaches the server later.
-    Delay(Duration),
+    /// It reaches the server once the gate is open.
+    Hold(Gate),
+}
+
+/// Where requests wait until the test lets them go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    open: CancellationToken,
+    arrived: watch::Sender<usize>,
+}
+
+impl Gate {
+    pub(crate) fn closed() -> Self {
+        Self { open: CancellationToken::new(), arrived: watch::Sender::new(0) }
+    }
+
+    pub(crate) fn open(&self) {
+        self.open.cancel();
+    }
+
+    /// Waits until a request waits here.
+    pub(crate) async fn holds_one(&self) {
+        self.arrived.subscribe().wait_for(|it| *it > 0).await.unwrap();
+    }
+
+    async fn pass(&self) {
+        self.arrived.send_modify(|it| *it += 1);
+        self.open.cancelled().await;
+    }
 }
 
 type Picks = Box<dyn Fn(&Method, &str) -> bool + Send + Sync>;
@@ -28,9 +57,28 @@ struct Fault {
     left: u32,
 }
 
-/// What is wrong with the way now.
+/// What is wrong with the way now, and how many requests are on it.
 #[derive(Clone, Default)]
-pub(crate) struct Trouble(Arc<Mutex<Vec<Fault>>>);
+pub(crate) struct Trouble {
+    faults: Arc<Mutex<Vec<Fault>>>,
+    unanswered: Arc<AtomicUsize>,
+}
+
+/// A request on the way; it ends with its answer, or when nobody waits for that any more.
+struct OnTheWay(Arc<AtomicUsize>);
+
+impl OnTheWay {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for OnTheWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 impl Trouble {
     /// So many of the requests with these methods and paths.
@@ -40,12 +88,17 @@ impl Trouble {
         effect: Effect,
         times: u32,
     ) {
-        self.0.lock().unwrap().push(Fault { picks: Box::new(picks), effect, left: times });
+        self.faults.lock().unwrap().push(Fault { picks: Box::new(picks), effect, left: times });
     }
 
     /// Everything is as it should be again.
     pub(crate) fn end(&self) {
-        self.0.lock().unwrap().clear();
+        self.faults.lock().unwrap().clear();
+    }
+
+    /// How many requests have no answer yet. A watch has one as soon as it began.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.unanswered.load(Ordering::SeqCst)
     }
 
     /// The way.
@@ -53,10 +106,12 @@ impl Trouble {
         let trouble = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (inner, effect) = (inner.clone(), trouble.meet(&request));
+            let on_the_way = OnTheWay::new(&trouble.unanswered);
             async move {
+                let _until_answered = on_the_way;
                 match effect {
                     Some(Effect::Answer(code)) => return Ok(answer(code)),
-                    Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
+                    Some(Effect::Hold(gate)) => gate.pass().await,
                     None => {}
                 }
                 inner.send(request).await
@@ -66,11 +121,11 @@ impl Trouble {
     }
 
     fn meet(&self, request: &Request<Body>) -> Option<Effect> {
-        let mut all = self.0.lock().unwrap();
+        let mut all = self.faults.lock().unwrap();
         let is = |it: &&mut Fault| it.left > 0 && (it.picks)(request.method(), request.uri().path());
         let fault = all.iter_mut().find(is)?;
         fault.left -= 1;
-        Some(fault.effect)
+        Some(fault.effect.clone())
     }
 }
 

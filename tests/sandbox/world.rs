@@ -1,9 +1,13 @@
 //! A Kubernetes API with our kinds, a node, and the controllers of Sandboxes as the account of `deploy/`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use capt::{
-    api::cluster_crds,
+    api::{CaptControlPlane, cluster_crds},
     controllers::{
         common::{Context, Settings, board::Board, outpost::Ground},
         localworkload, routegroup, sandbox as controller,
@@ -19,7 +23,7 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
 };
-use sandbox::api::Sandbox;
+use sandbox::api::{LocalWorkload, RouteGroup, Sandbox};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -30,7 +34,7 @@ use super::{
     mortal::{self, Death, Fate},
     node::Node,
     server::{Server, until_served},
-    shop::Shop,
+    shop::{PATIENCE, Shop},
     trouble::Trouble,
 };
 
@@ -108,7 +112,13 @@ impl World {
         for object in account::objects() {
             apply(&client, object).await;
         }
-        until_served(&Api::<Sandbox>::all(server.client_of(account::user(), "setup").await)).await;
+        let operator = server.client_of(account::user(), "setup").await;
+        for client in [client, operator] {
+            until_served(&Api::<Sandbox>::all(client.clone())).await;
+            until_served(&Api::<RouteGroup>::all(client.clone())).await;
+            until_served(&Api::<LocalWorkload>::all(client.clone())).await;
+            until_served(&Api::<CaptControlPlane>::all(client)).await;
+        }
         Self {
             operator: server.client_of(account::user(), account::AGENT).await,
             server,
@@ -209,15 +219,41 @@ impl World {
         self.requests().split_off(after).iter().any(is_anew)
     }
 
-    /// Waits until the controllers have had nothing to write for a while.
+    /// How many watches of the controllers had to begin anew: all lists of all namespaces but the first of each kind.
+    pub(crate) fn begun_anew(&self) -> usize {
+        let mut lists = self.requests();
+        lists.retain(|it| it.verb == Some(Verb::List) && it.namespace.is_empty());
+        let kinds: BTreeSet<_> = lists.iter().map(|it| (&it.group, &it.resource)).collect();
+        lists.len() - kinds.len()
+    }
+
+    /// Waits until the controllers have had nothing to write for a while, and wait for no answer.
     pub(crate) async fn settle(&self) {
+        let begun = Instant::now();
         // A busy machine may be silent for a moment in the middle of its work.
         let (mut before, mut quiet) = (usize::MAX, 0);
         while quiet < 3 {
+            assert!(begun.elapsed() < PATIENCE, "the controllers go on writing");
             let writes = self.writes().len();
-            quiet = if writes == before { quiet + 1 } else { 0 };
+            quiet = if writes == before && self.trouble.unanswered() == 0 { quiet + 1 } else { 0 };
             before = writes;
             tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+    }
+
+    /// Waits until a time of this length passes in which none of these is written, and shows those of the last such time
+    /// otherwise. The first times may belong to the end of earlier work; one who writes again and again never leaves one out.
+    pub(crate) async fn silence(&self, length: Duration, writes: impl Fn() -> Vec<Logged>) {
+        const ATTEMPTS: usize = 5;
+        for attempt in 1..=ATTEMPTS {
+            let before = writes().len();
+            // Nothing tells of a write that nobody makes: only time does. A slow machine writes less, and not more.
+            tokio::time::sleep(length).await;
+            let since = writes().split_off(before);
+            if since.is_empty() {
+                return;
+            }
+            assert!(attempt < ATTEMPTS, "somebody writes again and again: {since:#?}");
         }
     }
 }

@@ -2,6 +2,12 @@
 //! each test. What a test does is the same on both, and a difference is a bug of the embedded one.
 
 #![allow(dead_code, reason = "several test targets share this module, and none uses all of it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
 
 mod audit;
 mod real;
