@@ -9,8 +9,6 @@ DATA ?= .capt
 # Terraform, or OpenTofu where that is what there is.
 TF := $(shell command -v terraform || command -v tofu)
 CAPT = target/debug/capt
-# Tests beside each other that each have a real control plane. It waits more than it works once it runs.
-REAL_AT_ONCE ?= 3
 
 .PHONY: help
 help: ## List the targets
@@ -37,24 +35,66 @@ up: build deps ## Make the quickstart from objects: a VPC, an EKS cluster and tw
 down: build ## Delete everything that was made, prove that nothing is left, and stop
 	$(CAPT) down --data $(DATA)
 
-.PHONY: test
-test: build deps ## Run every test: unit, process, modules, conformance, and the whole system on the local AWS
-	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, the tests use it as a client" >&2; exit 1; }
-	@if command -v go >/dev/null; then scripts/real-kube build --all; \
-	  else echo "notice: Go is not installed; the Kubernetes API is compared with recordings and not with a real one"; fi
-	cargo test --locked --workspace --all-targets
-	cargo test --locked --workspace --doc
-	scripts/test-modules
+# The tiers. Each says how long it takes, and what it leaves out where a tool is missing; docs/testing.md has the rest.
 
-.PHONY: soak-sandbox
-soak-sandbox: check-tools ## The long tests of routers and tunnels: 10 min of WebSocket, a minute of sleep, 1 GiB both ways (about 45 minutes)
-	WEBSOCKET_SECONDS=600 TUNNEL_OUTAGE_SECONDS=60 TUNNEL_TRANSFER_MIB=1024 SOAK_SECONDS=300 \
-	  cargo test --locked -p sandbox-router --tests -- f3_ f11_ f14_ f15_
+.PHONY: test
+test: ## Unit, process, module, operator and system tests on the embedded API and the local AWS (CASES="operator:: p27" chooses)
+	@scripts/tier test $(MAKE) --no-print-directory run-test
+
+.PHONY: run-test
+run-test: build deps
+	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, the tests use it as a client" >&2; exit 1; }
+	scripts/run-tests test $(CASES)
+
+.PHONY: test-real
+test-real: ## Conformance, contract, Sandbox and router suites on a real control plane built from Go modules (CASES=f4 chooses)
+	@scripts/tier test-real $(MAKE) --no-print-directory run-test-real
+
+.PHONY: run-test-real
+run-test-real: build deps
+	@if command -v go >/dev/null; then scripts/real-kube build --all; \
+	elif [[ -n "$$CONFORMANCE_REQUIRE_REAL" ]]; then \
+	  echo "error: Go is not installed, so there is no real control plane to test on" >&2; exit 1; \
+	else echo "notice: Go is not installed. SKIPPED: contract, Sandbox and router suites on a real control plane; conformance compares with recordings"; fi
+	scripts/run-tests real $(CASES)
+
+.PHONY: check
+check: ## What a change must pass: lint, test and test-real, with long fuzzing and the whole loads
+	@scripts/tier check $(MAKE) --no-print-directory run-check
+
+# Fuzzing and soaking last for minutes instead of seconds, properties have the numbers that they ask for, and clippy is the
+# compiler of what is tested.
+.PHONY: run-check
+run-check: export FUZZ_SECONDS ?= 60
+run-check: export SOAK_SECONDS ?= 120
+run-check: export F1_REQUESTS ?= 100000
+run-check: export RUSTC_WORKSPACE_WRAPPER = clippy-driver
+run-check:
+	$(MAKE) --no-print-directory lint
+	$(MAKE) --no-print-directory test
+	$(MAKE) --no-print-directory test-real
+	@# The whole rate alone: beside other tests it would be a measurement of the machine.
+	F3_RATE=2000 scripts/run-tests real f3_f4_routing_is_enabled
+
+.PHONY: soak
+soak: ## The long forms: 10 min of WebSocket, a minute of sleep, 1 GiB both ways, 10 min of fuzzing, 200 Sandboxes
+	@scripts/tier soak $(MAKE) --no-print-directory run-soak
+
+.PHONY: run-soak
+run-soak: build deps
+	WEBSOCKET_SECONDS=600 TUNNEL_OUTAGE_SECONDS=60 TUNNEL_TRANSFER_MIB=1024 SOAK_SECONDS=600 FUZZ_SECONDS=600 \
+	  SANDBOXES=200 F13_SANDBOXES=1000 F5_SECONDS=300 RUNS=1000 \
+	  scripts/run-tests test f3_ f11_ f14_ f15_ f5_a_settled f2_sandboxes f13_ fuzz:: soak:: sharing:: $(CASES)
 
 .PHONY: lint
-lint: check-tools ## Formatting, clippy, terraform fmt, and the dependencies' licences where cargo-deny is there
+lint: ## Formatting, clippy, terraform fmt, and the dependencies' licences where cargo-deny is there
+	@scripts/tier lint $(MAKE) --no-print-directory run-lint
+
+.PHONY: run-lint
+run-lint: check-tools
 	cargo fmt --all -- --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	@# In `make check` the build that is tested is also the one that is linted.
+	$(if $(RUSTC_WORKSPACE_WRAPPER),scripts/lint-build,cargo clippy --locked --workspace --all-targets -- -D warnings)
 	$(TF) fmt -check -recursive terraform
 	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
 	  else echo "notice: cargo-deny is not installed, so the dependencies were not checked (cargo install cargo-deny)"; fi
@@ -65,7 +105,11 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: deps ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel and table; a thousand Sandboxes; embedded-kube against a real kube-apiserver
+bench: ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel, table; a thousand Sandboxes; embedded-kube
+	@scripts/tier bench $(MAKE) --no-print-directory run-bench
+
+.PHONY: run-bench
+run-bench: deps
 	cargo bench --locked --bench driver
 	cargo bench --locked -p provider-gateway --bench gateway
 	cargo bench --locked -p capt --bench operator
@@ -80,8 +124,8 @@ bench: deps ## Measure: driver and gateway against bare terraform; the operator 
 
 .PHONY: alike
 alike: build deps ## Compare Terraform with and without the gateway: every configuration of the corpus, and the examples (about 20 minutes)
-	CORPUS=all cargo test --locked --workspace --test corpus
-	cargo test --locked --workspace --test system alike -- --ignored
+	CORPUS=all scripts/run-tests test corpus::
+	cargo test --locked --workspace --test suites system::alike -- --ignored
 
 .PHONY: real-kube
 real-kube: ## Build a real Kubernetes control plane and Cluster API from Go modules, in the cache directory (6-12 minutes, once)
@@ -91,27 +135,18 @@ real-kube: ## Build a real Kubernetes control plane and Cluster API from Go modu
 conformance: check-tools ## Compare embedded-kube with a real kube-apiserver, case by case (RECORD=1 writes the recordings anew)
 	@if command -v go >/dev/null; then scripts/real-kube build; \
 	  else echo "notice: Go is not installed, so the real control plane is not built; the recordings are compared instead"; fi
-	CONFORMANCE_RECORD=$(RECORD) cargo test --locked -p conformance --test conformance -- $(CASES)
+	CONFORMANCE_RECORD=$(RECORD) cargo test --locked --workspace --test conformance -- $(CASES)
 
 .PHONY: contract
 contract: build deps ## The contract of Cluster API on a real kube-apiserver and with its real core (CASES=p10 chooses)
 	@if command -v go >/dev/null; then scripts/real-kube build --all; \
 	  else echo "notice: Go is not installed, so the real control plane is not built"; fi
-	cargo test --locked -p capt --test contract -- $(CASES)
-
-.PHONY: sandbox-real
-sandbox-real: check-tools ## Sandboxes, routers and tunnels on a real kube-apiserver, one for each test; make test has them on embedded-kube (CASES=f4 chooses)
-	@if command -v go >/dev/null; then scripts/real-kube build; fi
-	@if [[ -x "$$(scripts/real-kube bin)/kube-controller-manager" ]]; then \
-	  CAPT_TEST_KUBE=real cargo test --locked --workspace --test sandbox --test connect -- --test-threads=$(REAL_AT_ONCE) $(CASES); \
-	elif [[ -n "$$CONFORMANCE_REQUIRE_REAL" ]]; then \
-	  echo "error: Go is not installed, so there is no real control plane to test on" >&2; exit 1; \
-	else echo "notice: Go is not installed, so Sandboxes were NOT tested on a real control plane"; fi
+	cargo test --locked --workspace --test contract -- $(CASES)
 
 .PHONY: deploy-check
 deploy-check: check-tools ## Render the manifests of deploy/ with kubectl, and check them, their rights and the image's recipe
 	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, it renders the manifests" >&2; exit 1; }
-	cargo test --locked -p capt --test deploy
+	scripts/run-tests test deploy::
 
 .PHONY: crds
 crds: build ## Write the CRDs

@@ -93,7 +93,7 @@ fn blank(value: &mut Value) {
 }
 
 #[test]
-#[ignore = "a quarter of an hour of plain terraform: cargo test --test system -- --ignored alike"]
+#[ignore = "a quarter of an hour of plain terraform: make alike"]
 fn the_examples_are_alike_with_and_without_the_gateway() {
     let mut different = Vec::new();
     for file in EXAMPLES {
