@@ -46,7 +46,8 @@ async fn a_moto_that_dies_takes_the_memory_with_it_and_every_call_says_so() {
     let moto = client.health().await["moto"]["pid"].as_u64().unwrap();
     kill(moto);
     // A call that comes before our process knows of the death may be answered with a mere failure.
-    until("the news that moto has ended", async || aws.lost_memory().ok_or("nothing".to_owned())).await;
+    until("the news that moto has ended", async || aws.lost_memory().ok_or_else(|| "nothing".to_owned()))
+        .await;
 
     let ec2 = client.query("ec2", "Action=DescribeVpcs&Version=2016-11-15").await;
     assert_eq!((ec2.status, ec2.xml("Code")), (400, "LocalAwsLostMemory".to_owned()));

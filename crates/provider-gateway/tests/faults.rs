@@ -14,7 +14,9 @@ use std::{
     process::Stdio,
 };
 
-use crate::support::{Bench, Gate, PATIENCE, calls, finish, lives, package, provider, provider_env, until};
+use crate::support::{
+    Bench, PATIENCE, calls, finish, gate::Gate, lives, package, provider, provider_env, until,
+};
 use provider_gateway::{
     admin::{AskError, Client},
     gateway::{Gateway, GatewayError, Registered, Registration, Settings},

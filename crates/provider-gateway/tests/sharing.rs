@@ -7,7 +7,7 @@
     reason = "what goes wrong here fails a test"
 )]
 
-use crate::support::{Bench, Gate, Said, Workspace, calls, finish, outer, provider, until};
+use crate::support::{Bench, Said, Workspace, calls, finish, gate::Gate, outer, provider, until};
 use futures::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 

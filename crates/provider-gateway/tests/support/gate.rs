@@ -25,14 +25,14 @@ impl Gate {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, to) = (listener.local_addr().unwrap(), endpoint.replace("http://", ""));
         let (open, opened) = watch::channel(false);
-        let (hold, held) = watch::channel(0);
-        let hold = Arc::new(hold);
+        let (count, held) = watch::channel(0);
+        let count = Arc::new(count);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (from_client, mut to_client) = client.into_split();
                 let (mut from_aws, to_aws) = TcpStream::connect(&to).await.unwrap().into_split();
                 tokio::spawn(async move { copy(&mut from_aws, &mut to_client).await });
-                tokio::spawn(forward(from_client, to_aws, text, opened.clone(), Arc::clone(&hold)));
+                tokio::spawn(forward(from_client, to_aws, text, opened.clone(), Arc::clone(&count)));
             }
         });
         Self { endpoint: format!("http://{address}"), open, held }

@@ -9,7 +9,7 @@
     reason = "what goes wrong here fails a test"
 )]
 
-mod gate;
+pub mod gate;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use gate::Gate;
 use local_aws::{Config, LocalAws, Timing};
 use provider_gateway::{
     gateway::{Gateway, Registered, Registration, Settings},

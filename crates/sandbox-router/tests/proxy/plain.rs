@@ -335,7 +335,10 @@ async fn idle_time_begins_when_an_answer_ends() {
             return closed();
         }
         match sender.send_request(get("/", &[])).await {
-            Ok(response) => Ok(assert_eq!(response.status(), 200)),
+            Ok(response) => {
+                assert_eq!(response.status(), 200);
+                Ok(())
+            }
             Err(_) => closed(),
         }
     })

@@ -23,7 +23,8 @@ use sandbox_router::tunnel::{
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-pub(crate) use super::support::PATIENCE;
+/// Bounds a hang, and nothing else.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The port of the baseline's container in all tests.
 pub(crate) const PORT: u16 = 8080;

@@ -1,6 +1,12 @@
 //! A workspace in a temporary directory and a scripted engine to run in it.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on stops, and says where"
+)]
 
 use std::{
     collections::BTreeMap,

@@ -69,8 +69,8 @@ fn write_and_kill(dir: &Path, history: usize, life: &Life) -> Told {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
-    let (line, lines) = mpsc::channel();
-    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|it| line.send(it)));
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|it| sender.send(it)));
     let mut heard = Vec::new();
     match life {
         Life::Time(life) => std::thread::sleep(*life),
