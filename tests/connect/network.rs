@@ -1,6 +1,6 @@
 //! A network of its own for a test: pods need addresses that are not those of a loopback interface.
 
-use std::{fs, process::Command};
+use std::{fs, net::SocketAddr, process::Command};
 
 /// Names the file that the inner run writes, so that a filter that matches no test does not pass.
 const INSIDE: &str = "CAPT_TEST_OWN_NETWORK";
@@ -30,4 +30,12 @@ pub(crate) fn in_own_network(test: &str) -> bool {
         "the inner run executed no test of this name"
     );
     false
+}
+
+/// Where the nth router listens: for the service, for itself, for people, for agents. Each test that has one has a network of
+/// its own, and nobody there is given a port below those that the kernel chooses.
+pub(crate) fn ports(nth: u16) -> [SocketAddr; 4] {
+    std::array::from_fn(|at| {
+        SocketAddr::from(([127, 0, 0, 1], 18_000 + nth * 10 + u16::try_from(at).unwrap()))
+    })
 }

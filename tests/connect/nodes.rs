@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::{
     agent::Agent,
     cluster::{Cluster, HOME},
+    network::ports,
     rig::app_at,
     server::{Server, until_allowed},
-    whole::{BASELINE, KEY, POD, give_rights, make, ports, put, router, until_answered},
+    whole::{BASELINE, KEY, POD, give_rights, make, put, router, until_answered},
 };
 
 /// Since 1.36 a kubelet declares this, and the API server hands it a WebSocket as it is. For an older one it does so too,

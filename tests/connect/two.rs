@@ -11,9 +11,9 @@ use tokio::{
 
 use super::{
     agent::Agent,
-    network::in_own_network,
+    network::{in_own_network, ports},
     rig::app,
-    whole::{KEY, LOCAL, Whole, ask, ports, router, until_answered},
+    whole::{KEY, LOCAL, Whole, ask, router, until_answered},
 };
 
 /// What a caller hears who has waited long enough.

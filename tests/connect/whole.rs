@@ -27,7 +27,7 @@ use tokio::{
 use super::{
     agent::Agent,
     cluster::{Cluster, HOME, NAME, said},
-    network::in_own_network,
+    network::{in_own_network, ports},
     rig::{app, app_at},
     server::{self, PATIENCE, Server},
 };
@@ -164,14 +164,6 @@ pub(crate) async fn until_answered(to: SocketAddr, key: Option<&str>, wanted: &s
         assert!(begun.elapsed() < PATIENCE, "not {wanted:?} but {last:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-/// Where the nth router listens: for the service, for itself, for people, for agents. Each test that has one has a network of
-/// its own, and nobody there is given a port below those that the kernel chooses.
-pub(crate) fn ports(nth: u16) -> [SocketAddr; 4] {
-    std::array::from_fn(|at| {
-        SocketAddr::from(([127, 0, 0, 1], 18_000 + nth * 10 + u16::try_from(at).unwrap()))
-    })
 }
 
 pub(crate) async fn put(cluster: &Cluster, mut object: Value) {
