@@ -82,7 +82,7 @@ soak: ## The long forms: 10 min of WebSocket, a minute of sleep, 1 GiB both ways
 
 .PHONY: run-soak
 run-soak: build deps
-	WEBSOCKET_SECONDS=600 TUNNEL_OUTAGE_SECONDS=60 TUNNEL_TRANSFER_MIB=1024 SOAK_SECONDS=600 FUZZ_SECONDS=600 \
+	FUZZ_SEED=$${FUZZ_SEED:-$$RANDOM}; echo "FUZZ_SEED=$$FUZZ_SEED"; export FUZZ_SEED; WEBSOCKET_SECONDS=600 TUNNEL_OUTAGE_SECONDS=60 TUNNEL_TRANSFER_MIB=1024 SOAK_SECONDS=600 FUZZ_SECONDS=600 \
 	  SANDBOXES=200 F13_SANDBOXES=1000 F5_SECONDS=300 RUNS=1000 \
 	  scripts/run-tests test f3_ f11_ f14_ f15_ f5_a_settled f2_sandboxes f13_ fuzz:: soak:: sharing:: $(CASES)
 
