@@ -99,7 +99,8 @@ async fn balancers_of_routers_leave_before_anything_of_the_cluster_goes_whether_
 
     let found = world.until(|it| said(it, "Deleting").1 == "WaitingForLoadBalancersDeletion").await;
     assert!(message(&found, "Deleting").contains("default/edge"), "{}", message(&found, "Deleting"));
-    let is_going = |it: Option<&kube::api::DynamicObject>| it.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
+    let is_going =
+        |it: Option<&kube::api::DynamicObject>| it.is_some_and(|it| it.metadata.deletion_timestamp.is_some());
     let going = await_condition(services.clone(), "edge", is_going);
     tokio::time::timeout(PATIENCE, going).await.expect("the Service stays").unwrap();
     assert!(world.rig.get(WTA, EKS).await.unwrap()["metadata"].get("deletionTimestamp").is_none());

@@ -27,9 +27,11 @@ fn value() -> impl Strategy<Value = Value> {
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().filter(|it| !it.is_null()).map(without_nulls).collect(),
-        Value::Object(map) => {
-            map.into_iter().filter(|(_, it)| !it.is_null()).map(|(key, it)| (key, without_nulls(it))).collect()
-        }
+        Value::Object(map) => map
+            .into_iter()
+            .filter(|(_, it)| !it.is_null())
+            .map(|(key, it)| (key, without_nulls(it)))
+            .collect(),
         other => other,
     }
 }
