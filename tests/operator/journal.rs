@@ -55,7 +55,7 @@ pub(crate) fn tail(data: &Path) -> String {
             let lines: Vec<&str> = whole.lines().collect();
             let last = &lines[lines.len().saturating_sub(LINES)..];
             if !last.is_empty() {
-                text.push_str(&format!("{}:\n{}\n", run.join(file).display(), last.join("\n")));
+                text.extend([&run.join(file).display().to_string(), ":\n", &last.join("\n"), "\n"]);
             }
         }
     }
