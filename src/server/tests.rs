@@ -229,7 +229,7 @@ async fn a_connection_does_not_live_for_ever() {
 
 #[tokio::test]
 async fn a_stopped_server_leaves_its_port() {
-    // Nobody else is at this address, who might take the port.
+    // No other process uses this address and could take the port.
     let running = start_at("127.41.0.1:0", |it| it).await;
     assert_eq!(running.get("/livez").await.0, 200);
     let mut idle = TcpStream::connect(running.address).await.unwrap();

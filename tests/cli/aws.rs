@@ -75,7 +75,7 @@ fn silent() -> TcpListener {
     listener
 }
 
-/// Whether somebody has connected to it.
+/// Whether a client has connected to it.
 fn was_asked(listener: &TcpListener) -> bool {
     listener.accept().is_ok()
 }

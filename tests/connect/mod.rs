@@ -130,7 +130,7 @@ async fn what_the_object_says_later_is_not_dialled() {
         {"port": 9090, "toLocal": format!("localhost:{}", private.port())},
     ]))
     .await;
-    // Nobody tells that the change was seen and not followed. A slow machine makes this weaker, and not red.
+    // No event says that the change was seen and ignored. A slow machine makes this weaker, and not red.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(rig.get().await.unwrap(), "mine");
     assert_eq!(rig.get_at(9090).await, Err(Failure::NotMapped(9090)));

@@ -71,7 +71,7 @@ pub(crate) struct Seen(Vec<Vec<Profile>>);
 impl Seen {
     /// Proves that an ACTIVE profile took the pods of a namespace at each instant.
     pub(crate) fn covered(&self, namespace: &str) {
-        assert!(!self.0.is_empty(), "nobody has looked");
+        assert!(!self.0.is_empty(), "no observation was made");
         for instant in &self.0 {
             let covers = |it: &&Profile| it.1 == "ACTIVE" && it.2.contains(namespace);
             assert!(instant.iter().any(|it| covers(&it)), "nobody took the pods of {namespace}: {instant:?}");

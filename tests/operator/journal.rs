@@ -20,7 +20,7 @@ static LOG: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 pub(crate) fn keep() {
     let filter = if log_filter() == "error" { "info".to_owned() } else { log_filter() };
     let (log, _) = log(LogFormat::Text, &filter, || Kept).unwrap();
-    // Somebody in this process was first if the tests share it.
+    // Another test of this process may have installed it.
     let _already = tracing::dispatcher::set_global_default(log);
 }
 

@@ -67,7 +67,7 @@ fn release(stage: &Stage) {
 /// Proves that no apply began before the one before it had ended; how many there were.
 fn one_at_a_time(diary: &[Entry]) -> usize {
     let mut running = BTreeSet::new();
-    // The one that belongs to no cluster waits for nobody.
+    // The one that belongs to no cluster waits for none.
     let applies: Vec<&Entry> =
         diary.iter().filter(|it| it.command == "apply" && it.workspace != FREE).collect();
     for entry in &applies {

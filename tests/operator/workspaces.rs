@@ -93,7 +93,7 @@ async fn a_settled_object_is_left_alone() {
     let mut stage = Stage::without_aws().await;
     stage.apply(TEMPLATE).await;
     let made = ready(&stage, "hello").await;
-    // Somebody touches it, so that the operator looks at it once more.
+    // A touch makes the operator reconcile it once more.
     let api = stage.api::<WorkspaceTemplateApply>("default");
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"example.com/looked": "yes"}}}));
     let touched = api.patch("hello", &PatchParams::default(), &touch).await.unwrap();

@@ -140,7 +140,7 @@ impl Load {
         self.shop.eventually("routers answer callers", async || self.through_routers() >= wanted).await;
     }
 
-    /// Waits until nobody has a connection to this address.
+    /// Waits until there is no connection to this address.
     pub(crate) async fn left(&self, address: IpAddr) {
         let is_there = |it: &Arc<Sums>| it.at.lock().unwrap().is_some_and(|it| it.ip() == address);
         self.shop.eventually("callers left the router", async || !self.sums.iter().any(is_there)).await;

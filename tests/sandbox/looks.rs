@@ -54,7 +54,7 @@ async fn f8_bad_input_costs_three_looks_at_most() {
         shop.until_said(name, "Accepted", "False", reason).await;
     }
     world.settle().await;
-    // Each watch that an API server ended and that began anew is a reason for another look at everything.
+    // Each watch that was restarted is a reason for another reconcile of everything.
     let most = 3 + world.begun_anew();
     for Row { name, .. } in rows() {
         let looks = count.of(name);

@@ -34,7 +34,7 @@ fn writes(world: &World) -> Vec<Logged> {
     all
 }
 
-/// Of these, what nobody has to write in a settled system.
+/// Of these, the writes that must not happen in a settled system.
 fn unasked(world: &World) -> Vec<Logged> {
     let mut all = writes(world);
     all.retain(|it| !is_by_the_clock(it));

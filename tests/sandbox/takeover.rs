@@ -109,7 +109,7 @@ pub(crate) async fn follow(shop: &Shop) -> (Seen, tokio::task::JoinHandle<()>) {
         }
     });
     let begun = async || !seen.lock().await.is_empty();
-    shop.eventually("somebody watches the addresses", begun).await;
+    shop.eventually("a watch of the addresses has begun", begun).await;
     (seen, task)
 }
 
@@ -124,7 +124,7 @@ pub(crate) async fn taken_over_and_given_back(shop: &Shop) {
     let port = announced(shop).await;
     // One router alone is not enough: traffic would go to the other one, too.
     listens(shop, &pods[0], &port).await;
-    // Nobody tells that a Lease was seen and was not enough. A slow machine makes this weaker, and not red.
+    // No event says that a Lease was seen and was not enough. A slow machine makes this weaker, and not red.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert!(!is_taken(&shop.get("Service", "cart").await.unwrap()), "a router did not listen yet");
     listens(shop, &pods[1], &port).await;

@@ -57,30 +57,30 @@ struct Fault {
     left: u32,
 }
 
-/// What is wrong with the way now, and how many requests are on it.
+/// Faults injected between the controllers and the API server, and the number of requests in flight.
 #[derive(Clone, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct InjectedFaults {
     faults: Arc<Mutex<Vec<Fault>>>,
     unanswered: Arc<AtomicUsize>,
 }
 
-/// A request on the way; it ends with its answer, or when nobody waits for that any more.
-struct OnTheWay(Arc<AtomicUsize>);
+/// A request in flight; it ends with its response, or when its caller gives up.
+struct InFlight(Arc<AtomicUsize>);
 
-impl OnTheWay {
+impl InFlight {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for OnTheWay {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl Trouble {
+impl InjectedFaults {
     /// So many of the requests with these methods and paths.
     pub(crate) fn add(
         &self,
@@ -106,7 +106,7 @@ impl Trouble {
         let trouble = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (inner, effect) = (inner.clone(), trouble.meet(&request));
-            let on_the_way = OnTheWay::new(&trouble.unanswered);
+            let on_the_way = InFlight::new(&trouble.unanswered);
             async move {
                 let _until_answered = on_the_way;
                 match effect {

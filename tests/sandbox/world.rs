@@ -35,7 +35,7 @@ use super::{
     node::Node,
     server::{Server, until_served},
     shop::{PATIENCE, Shop},
-    trouble::Trouble,
+    trouble::InjectedFaults,
 };
 
 /// How long a call may take. A busy machine is not what is tested.
@@ -49,7 +49,7 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) node: Node,
     /// On the controllers' way to the API server.
-    pub(crate) trouble: Trouble,
+    pub(crate) trouble: InjectedFaults,
     /// As the controllers are known there.
     operator: Client,
     /// The domain of preview hosts.
@@ -123,7 +123,7 @@ impl World {
             operator: server.client_of(account::user(), account::AGENT).await,
             server,
             node,
-            trouble: Trouble::default(),
+            trouble: InjectedFaults::default(),
             preview_domain: None,
             clock: terraform_driver::clock::now,
             running: None,
@@ -219,7 +219,7 @@ impl World {
         self.requests().split_off(after).iter().any(is_anew)
     }
 
-    /// How many watches of the controllers had to begin anew: all lists of all namespaces but the first of each kind.
+    /// How many watches of the controllers were restarted: all lists of all namespaces but the first of each kind.
     pub(crate) fn begun_anew(&self) -> usize {
         let mut lists = self.requests();
         lists.retain(|it| it.verb == Some(Verb::List) && it.namespace.is_empty());
@@ -247,13 +247,13 @@ impl World {
         const ATTEMPTS: usize = 5;
         for attempt in 1..=ATTEMPTS {
             let before = writes().len();
-            // Nothing tells of a write that nobody makes: only time does. A slow machine writes less, and not more.
+            // The absence of a write can only be seen by waiting. A slow machine writes less, and not more.
             tokio::time::sleep(length).await;
             let since = writes().split_off(before);
             if since.is_empty() {
                 return;
             }
-            assert!(attempt < ATTEMPTS, "somebody writes again and again: {since:#?}");
+            assert!(attempt < ATTEMPTS, "a controller writes again and again: {since:#?}");
         }
     }
 }

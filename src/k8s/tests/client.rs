@@ -24,7 +24,7 @@ async fn kinds_are_waited_for_and_those_that_never_come_are_named() {
 
     world.server.requests().clear();
     let later = async {
-        // Somebody waits for them already.
+        // A waiter exists already.
         world.until(async || (!world.server.requests().all().is_empty()).then_some(())).await;
         world.kube.install_crds(&crds()).await.unwrap();
     };

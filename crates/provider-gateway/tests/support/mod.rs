@@ -296,7 +296,7 @@ pub fn lives(pid: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Calls the local AWS, as somebody does who does not use terraform.
+/// Calls the local AWS without terraform.
 pub async fn aws_call(endpoint: &str, service: &str, form: &str) {
     let scope = format!("Credential=test/20261116/us-east-1/{service}/aws4_request");
     let head = format!(

@@ -244,7 +244,7 @@ impl Balancer {
         Self { address, routers, under_way }
     }
 
-    /// From now on nobody is sent anywhere else.
+    /// From now on no caller is sent anywhere else.
     async fn send_to(&self, routers: Vec<SocketAddr>) {
         *self.routers.lock().unwrap() = routers;
         let none = || async { self.under_way.load(Ordering::SeqCst) == 0 };

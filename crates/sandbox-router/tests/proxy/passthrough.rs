@@ -140,7 +140,7 @@ async fn a_caller_of_http_that_hesitates_is_still_served_by_its_key() {
         "connection: close\r\n\r\n",
     ] {
         stream.write_all(part.as_bytes()).await.unwrap();
-        // So that the parts arrive apart, which nobody could see.
+        // So that the parts arrive separately, which cannot be observed from here.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let mut said = String::new();

@@ -72,7 +72,7 @@ async fn p15_a_paused_network_gets_one_condition_and_goes_on_within_seconds() {
     let paused = rig.until("CAPTCluster", NET, |it| said(it, "Paused").0 == "True").await;
     nothing_happens(&rig).await;
     assert_eq!(paused["metadata"].get("finalizers"), None);
-    // The watch tells: nobody looks by the clock as long as the rig waits.
+    // Only a watch event triggers the reconcile: no timer fires while the rig waits.
     rig.merge("Cluster", "demo", json!({"spec": {"paused": false}})).await;
     rig.until(WTA, VPC, |_| true).await;
     rig.until("CAPTCluster", NET, |it| said(it, "Paused") == pair("False", "NotPaused")).await;
